@@ -6,7 +6,7 @@ needed:
 * Linear layers always use oneDNN's packed product. From two rows up, its bits depend neither on the number of rows nor
   on a row's place among them; where they do (bfloat16 on matrix units), products of exactly `ROWS` rows still agree.
   Those of int8 layers are exact sums of integers anyway (`linear/int8_linear.py`), and our own code for bfloat16
-  (`linear/tiled_linear.py`) adds a row's products in one order.
+  and float32 (`linear/tiled_linear.py`) adds a row's products in one order.
 * Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products.
   Their exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in
   order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no

@@ -100,7 +100,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("bitwise",)
     if target.graphs is not None:
         facts += ("graphs",)
-    if tiled_linear.available() and target.dtype is torch.bfloat16:
+    if tiled_linear.available(target.dtype):
         facts += ("tiled",)
     if target.int8:
         facts += ("int8", kernel_name())

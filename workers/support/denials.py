@@ -18,6 +18,7 @@ from workers.support.question import Question
 from workers.support.ruling_out import MOSTLY, restricts, rules_out
 from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition, wants_reason
+from workers.support.words.days import DAYS
 from workers.support.words.groups import counts_for_another
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, turned
@@ -74,6 +75,8 @@ class Denials:
                 return True
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
         if claim.verdict == "yes" and restricts(statement, words, self._question):
+            return True
+        if fact and not claim.verdict and self._is_of_another_name(claim, words, statement):
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
             return True
@@ -212,6 +215,15 @@ class Denials:
             and numbers.isdisjoint(one.words)
             for one in self._statements
         )
+
+    def _is_of_another_name(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim has a number or date for names of the question, and its statement is about none of them: "The
+        Holzkurs takes place on 8 March" beside "The meeting takes place on 8 March"."""
+        names, asked = self._question.names, self._question.asked
+        dated = any(word[0].isdigit() and word not in asked for word in words) or not DAYS.keys().isdisjoint(claim.said)
+        if not dated or not any(name in words for name in names):
+            return False
+        return not any(near(name, statement.around | statement.words) for name in names)
 
     def _is_of_nothing_here(self, claim: Claim, words: Sequence[str]) -> bool:
         """Whether a claim has a price for a thing that it names as the question does, and that no passage has: "The

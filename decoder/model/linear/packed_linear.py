@@ -59,7 +59,7 @@ def packed_passes() -> Iterator[None]:
 def pack(model: Any) -> int:
     """Reorder the weights of a model's linear layers, if that helps and memory suffices.
 
-    In bfloat16, processors that `tiled_linear.py` has code for keep the reordered weights alone, so memory suffices.
+    Where `tiled_linear.py` has code for the processor, the reordered weights alone are kept, so memory suffices.
 
     Returns:
         number of packed or tiled layers: 0 on devices other than the CPU, for dtypes that oneDNN does not support here,
@@ -69,7 +69,8 @@ def pack(model: Any) -> int:
     kinds = {(layer.weight.device.type, layer.weight.dtype) for layer in layers}
     if not kinds or not kinds <= {("cpu", torch.float32), ("cpu", torch.bfloat16)}:
         return 0
-    if kinds == {("cpu", torch.bfloat16)} and tiled_linear.available():
+    dtypes = {dtype for _, dtype in kinds}
+    if len(dtypes) == 1 and all(layer.in_features % 2 == 0 for layer in layers) and tiled_linear.available(*dtypes):
         for layer in layers:
             tiled_linear.tile(layer)
         return len(layers)

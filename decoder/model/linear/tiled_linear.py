@@ -1,4 +1,5 @@
-"""Linear layers in bfloat16 whose products are machine code (`bfloat16_code.py`), on x86 with AVX-512 BF16 without AMX.
+"""Linear layers whose products are machine code (`product_code.py`), on x86 processors: in float32 with AVX-512, in
+bfloat16 with AVX-512 BF16 and no matrix units.
 
 A product of up to six rows takes hardly longer than one of a single row, since both read every weight once. A row's
 bits do not depend on the rows beside it. The weights are kept in the code's order alone.
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_bf16"})
+FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl"})
+BFLOAT16_FLAG, MATRIX_FLAG = "avx512_bf16", "amx_bf16"
 
 
 class TiledLinear(torch.nn.Linear):
@@ -47,16 +49,16 @@ class TiledLinear(torch.nn.Linear):
         destination[f"{prefix}weight"] = self.weight
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.dtype is not torch.bfloat16 or (input.requires_grad and torch.is_grad_enabled()):
+        if input.dtype is not self.matrix.tiles.dtype or (input.requires_grad and torch.is_grad_enabled()):
             return F.linear(input, self.weight, self.bias)
         rows = input.reshape(-1, self.in_features)
-        output = torch.empty(len(rows), self.out_features, dtype=torch.bfloat16)
+        output = torch.empty(len(rows), self.out_features, dtype=input.dtype)
         self.matrix.multiply(rows, output, self._multiply)
         return output.view(*input.shape[:-1], self.out_features)
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         matrix = self.matrix
-        product()(
+        product(rows.dtype)(
             [
                 rows.data_ptr(), matrix.columns, len(rows), matrix.tiles.data_ptr(), self.added.data_ptr(),
                 output.data_ptr(), matrix.width, len(matrix.tiles), matrix.share, 0,
@@ -66,9 +68,9 @@ class TiledLinear(torch.nn.Linear):
 
 
 def tile(layer: Any) -> None:
-    """Change a bfloat16 layer, of an even number of inputs, to a tiled one. A weight that others hold stays theirs."""
+    """Change a layer, of an even number of inputs, to a tiled one. A weight that others hold stays theirs."""
     weight = layer.weight.detach()
-    layer.matrix = TiledMatrix(weight, 2)
+    layer.matrix = TiledMatrix(weight, 4 // weight.itemsize)
     bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float()
     layer.added = layer.matrix.filled(bias)
     del layer.weight
@@ -76,35 +78,37 @@ def tile(layer: Any) -> None:
 
 
 @cache
-def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this processor has the instructions and no faster ones (AMX), and the code multiplies right here.
+def available(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether this processor has the instructions for a dtype and no faster ones, and the code multiplies right here.
 
     Args:
         processor: describes it, as Linux does.
     """
     found = flags(processor)
-    if not found >= FLAGS or "amx_bf16" in found:
+    if not found >= FLAGS or dtype not in {torch.float32, torch.bfloat16}:
+        return False
+    if dtype is torch.bfloat16 and (BFLOAT16_FLAG not in found or MATRIX_FLAG in found):
         return False
     try:
-        return _right()
+        return _right(dtype)
     except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
-        log.info("bfloat16 layers use torch's kernels: no machine code of their own (%s)", problem)
+        log.info("layers in %s use torch's kernels: no machine code of their own (%s)", dtype, problem)
         return False
 
 
-def _right() -> bool:
+def _right(dtype: torch.dtype) -> bool:
     """Whether products of small whole numbers, which every format holds, are exact."""
-    layer = torch.nn.Linear(64, 70, dtype=torch.bfloat16).requires_grad_(False)
+    layer = torch.nn.Linear(64, 70, dtype=dtype).requires_grad_(False)
     for values in (layer.weight, layer.bias):
         values.copy_((torch.arange(values.numel()) % 7 - 3).view(values.shape))
-    rows = (torch.arange(9 * 64) % 5 - 2).view(9, 64).bfloat16()
-    wanted = F.linear(rows.float(), layer.weight.float(), layer.bias.float()).bfloat16()
+    rows = (torch.arange(9 * 64) % 5 - 2).view(9, 64).to(dtype)
+    wanted = F.linear(rows.float(), layer.weight.float(), layer.bias.float()).to(dtype)
     tile(layer)
     return torch.equal(layer(rows), wanted)
 
 
 @cache
-def product() -> Run:
+def product(dtype: torch.dtype) -> Run:
     """The code.
 
     Raises:
@@ -112,6 +116,7 @@ def product() -> Run:
         OSError, AttributeError: torch has no GNU OpenMP.
         RuntimeError: LLVM cannot make the code for this processor.
     """
-    from decoder.model.linear.bfloat16_code import program
+    from decoder.model.linear.product_code import program
 
-    return program().compiled("avx512bf16")["product"]
+    bits, feature = (16, "avx512bf16") if dtype is torch.bfloat16 else (32, "avx512f")
+    return program(bits).compiled(feature)["product"]

@@ -84,6 +84,7 @@ _VERBS_IN_LINES = """
     est sont peut peuvent doit doivent es son puede pueden debe
     """
 _VERBS = frozenset(_VERBS_IN_LINES.split())
+_WHEN = frozenset(("when", "where", "wann", "wo", "wanneer", "waar"))
 _ASKS_IN_LINES = """
     what who whom whose which when where why how if
     wer wen wem wessen was welche welcher welches welchen welchem wann wo wohin woher warum wieso weshalb wie wieviel
@@ -272,6 +273,8 @@ def _other_thing(words: Sequence[str], own: Sequence[str]) -> int:
     """
     plain = [word.casefold() for word in words]
     found = [n for n, word in enumerate(plain) if n and word in ARTICLES]
+    if not found and plain[:1] and plain[0] in _WHEN and plain[1] in _VERBS and words[2][:1].isupper():
+        found = [2]  # a name: "When is Harbour Hall open on Sundays?"
     if len(found) != 1 or own[0] not in ARTICLES - _ONE or not _NO_THINGS.isdisjoint(own):
         return 0
     at = found[0]

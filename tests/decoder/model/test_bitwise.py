@@ -6,6 +6,7 @@ import functools
 import random
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import Literal, get_args
 
 import pytest
 import torch
@@ -15,7 +16,7 @@ from decoder import Engine, SamplingParams
 from decoder.drafters.context import DrafterContext
 from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise, bitwise_check
-from decoder.model.linear import packed_linear
+from decoder.model.linear import packed_linear, tiled_linear
 from decoder.model.linear.int8_linear import quantise
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint
@@ -28,6 +29,8 @@ MODES = {
     "greedy": SamplingParams(max_tokens=48, ignore_eos=True),
     "sampled": SamplingParams(max_tokens=48, ignore_eos=True, temperature=0.9, seed=4),
 }
+Kernels = Literal["own", "own in bfloat16", "torch's", "int8"]
+"""What multiplies: our code where the processor has its instructions, else torch's kernels."""
 LENGTHS = (1, 90, 120, 127, 128, 250, 600)
 
 
@@ -36,18 +39,20 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_linear, "free_bytes", lambda: 1 << 40)
 
 
-def target(
-    architecture: str = "llama", memory: float = 1.0, dtype: torch.dtype = torch.float32, int8: bool = False
-) -> TargetModel:
+def target(architecture: str = "llama", memory: float = 1.0, kernels: Kernels = "own") -> TargetModel:
+    dtype = torch.bfloat16 if kernels == "own in bfloat16" else torch.float32
     made = tiny_model(architecture, VOCAB, window=WINDOW, memory=memory, hidden=256).to(dtype)
-    if int8:
+    if kernels == "int8":
         quantise(made)
-    return TargetModel(made, bitwise=True)
+    with pytest.MonkeyPatch.context() as patch:
+        if kernels == "torch's":
+            patch.setattr(tiled_linear, "available", lambda dtype: False)
+        return TargetModel(made, bitwise=True)
 
 
 @functools.cache
-def engine(architecture: str, int8: bool = False) -> Engine:
-    made = target(architecture, 0.01, int8=int8)
+def engine(architecture: str, kernels: Kernels = "own") -> Engine:
+    made = target(architecture, 0.01, kernels)
     made.adapters = knowing_adapters(made)
     small = TargetModel(tiny_model(architecture, VOCAB, window=WINDOW, memory=0.0).float())
     context = DrafterContext(
@@ -58,39 +63,38 @@ def engine(architecture: str, int8: bool = False) -> Engine:
 
 @functools.cache
 def plainly(
-    architecture: str, int8: bool, mode: str, length: int
+    architecture: str, kernels: Kernels, mode: str, length: int
 ) -> tuple[list[int], list[int], dict[int, torch.Tensor]]:
     """A prompt, its answer by plain decoding, and the logits of that by position: the same for every drafter."""
-    source = random.Random(f"{architecture} {int8} {mode} {length}")
+    source = random.Random(f"{architecture} {kernels} {mode} {length}")
     run = [source.randrange(3, VOCAB) for _ in range(12)]
     prompt = [*prompts()[length % 7], *run * (length // 12)][-length:]
-    shared = engine(architecture, int8)
+    shared = engine(architecture, kernels)
     answer = decoded(shared, prompt, MODES[mode], "plain").tokens
     with pytest.MonkeyPatch.context() as patch:
         return prompt, answer, dict(logits_along(shared, prompt, MODES[mode], "plain", [*prompt, *answer], patch))
 
 
 def every_draft() -> Iterator[object]:
-    """Drafter, mode and whether the model is int8; without `--full` one run a drafter, by turns float32 and int8."""
+    """Drafter, mode and kernels; without `--full` one run a drafter, each kernel in its turn."""
     for number, drafter in enumerate(name for name in DRAFTERS if name not in HEADED):
-        runs = [(drafter, "greedy", False), (drafter, "greedy", True), (drafter, "sampled", False)]
-        if drafter == "union":  # its head is trained here, which wants floating weights
-            del runs[1]
+        kinds = get_args(Kernels)[: 1 if drafter == "union" else None]  # its head is trained here, in float32
+        runs = [*((drafter, "greedy", kernels) for kernels in kinds), (drafter, "sampled", "own")]
         for place, run in enumerate(runs):
-            short = place == (number % 2 if len(runs) == 3 else 0)
+            short = place == number % len(kinds)
             yield pytest.param(*run, marks=() if short else pytest.mark.full)
 
 
-@pytest.mark.parametrize(("drafter", "mode", "int8"), [*every_draft()])
+@pytest.mark.parametrize(("drafter", "mode", "kernels"), [*every_draft()])
 def test_every_draft_has_the_logits_of_plain_decoding(
-    drafter: str, mode: str, int8: bool, monkeypatch: pytest.MonkeyPatch
+    drafter: str, mode: str, kernels: Kernels, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Prompts end before, at and behind the borders of blocks; rows of one pass differ in number every step."""
     architecture = random.Random(drafter).choice(("llama", "qwen2"))
-    shared = engine(architecture, int8)
+    shared = engine(architecture, kernels)
     compared = 0
     for length in LENGTHS:
-        prompt, answer, expected = plainly(architecture, int8, mode, length)
+        prompt, answer, expected = plainly(architecture, kernels, mode, length)
         text = [*prompt, *answer]
         named = build(drafter, answer, length)
         for place, logits in logits_along(shared, prompt, MODES[mode], named, text, monkeypatch):
@@ -114,9 +118,9 @@ def test_batches_have_the_logits_of_each_answer_alone(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("architecture", ["llama", "qwen2"])
-@pytest.mark.parametrize("fixed", [False, True])
-def test_the_check_passes_with_bitwise_passes_only(architecture: str, fixed: bool) -> None:
-    made = target(architecture)
+@pytest.mark.parametrize(("kernels", "fixed"), [("own", False), ("torch's", False), ("torch's", True)])
+def test_the_check_passes_with_bitwise_passes_only(architecture: str, kernels: Kernels, fixed: bool) -> None:
+    made = target(architecture, kernels=kernels)
     bitwise.fix_rows(made.model, fixed)
     assert bitwise_check.holds(made)
     assert not bitwise_check.holds(TargetModel(tiny_model(architecture, VOCAB, hidden=256).float()))
@@ -144,7 +148,7 @@ def test_where_the_number_of_rows_matters_products_have_as_many(monkeypatch: pyt
     def by_count(layer: bitwise.BitwiseLinear, rows: torch.Tensor) -> torch.Tensor:
         return product(layer, rows) * (1 + 2.0**-20 * len(rows))
 
-    made = target()
+    made = target(kernels="torch's")
     monkeypatch.setattr(bitwise.BitwiseLinear, "_product", by_count)
     bitwise_check.ensure(made)
     layers = [layer for layer in made.model.modules() if isinstance(layer, bitwise.BitwiseLinear)]
@@ -178,6 +182,7 @@ def test_what_cannot_be_bitwise_says_what_to_do(monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(BitwiseUnavailable, match="the model is float64 on cpu; load it with dtype float32"):
         TargetModel(tiny_model(), bitwise=True)
     monkeypatch.setattr(packed_linear, "free_bytes", lambda: 0)
+    monkeypatch.setattr(tiled_linear, "available", lambda dtype: False)
     with pytest.raises(BitwiseUnavailable, match="free some memory"):
         TargetModel(tiny_model().float(), bitwise=True)
 
@@ -195,7 +200,8 @@ def test_costs_are_measured_for_bitwise_passes_apart() -> None:
     assert fingerprint(target(), "tiny") != fingerprint(usual, "tiny")
 
 
-def test_a_row_has_the_same_product_in_any_company() -> None:
+def test_a_row_has_the_same_product_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tiled_linear, "available", lambda dtype: False)
     model = tiny_model(vocab_size=VOCAB, hidden=1536).float()
     bitwise.make_bitwise(TargetModel(model).model)
     layer = model.model.layers[0].self_attn.q_proj

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model.linear import packed_linear
+from decoder.model.linear import packed_linear, tiled_linear
 from decoder.model.linear.packed_linear import MAX_ROWS, PackedLinear, pack, packed_passes
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
@@ -15,6 +15,12 @@ from tests.support.tiny_models import tiny_model
 
 def small_model() -> object:
     return tiny_model().to(torch.float32)
+
+
+@pytest.fixture(autouse=True)
+def torchs_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on processors for which there is no code of our own."""
+    monkeypatch.setattr(tiled_linear, "available", lambda dtype: False)
 
 
 @pytest.fixture

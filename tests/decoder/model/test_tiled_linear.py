@@ -1,4 +1,4 @@
-"""Machine code of bfloat16 layers: as near as bfloat16 lets it, and the same bits in any company."""
+"""Machine code of layers: as near as their number format lets it, and the same bits in any company."""
 
 from __future__ import annotations
 
@@ -17,12 +17,18 @@ from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import tiny_model
 
-here = pytest.mark.skipif(not tiled_linear.available(), reason="not on this processor")
+here = pytest.mark.parametrize(
+    "dtype",
+    [
+        pytest.param(one, marks=pytest.mark.skipif(not tiled_linear.available(one), reason="not on this processor"))
+        for one in (torch.bfloat16, torch.float32)
+    ],
+)
 
 
-def layer(out: int, columns: int, bias: bool = True) -> torch.nn.Linear:
+def layer(dtype: torch.dtype, out: int, columns: int, bias: bool = True) -> torch.nn.Linear:
     source = torch.Generator().manual_seed(out + columns)
-    made = torch.nn.Linear(columns, out, bias, dtype=torch.bfloat16).requires_grad_(False)
+    made = torch.nn.Linear(columns, out, bias, dtype=dtype).requires_grad_(False)
     made.weight.copy_(torch.randn(out, columns, generator=source) / columns**0.5)
     if bias:
         made.bias.copy_(torch.randn(out, generator=source))
@@ -32,10 +38,10 @@ def layer(out: int, columns: int, bias: bool = True) -> torch.nn.Linear:
 @here
 @pytest.mark.parametrize("bias", [True, False])
 @pytest.mark.parametrize(("out", "columns"), [(1, 2), (61, 32), (64, 48), (7, 22), (300, 512), (130, 704), (512, 1536)])
-def test_products_are_as_near_as_bfloat16_lets_them(out: int, columns: int, bias: bool) -> None:
-    made = layer(out, columns, bias)
+def test_products_are_as_near_as_their_format_lets_them(dtype: torch.dtype, out: int, columns: int, bias: bool) -> None:
+    made = layer(dtype, out, columns, bias)
     weight = made.weight.clone()
-    rows = torch.randn(130, columns, generator=torch.Generator().manual_seed(3)).bfloat16()
+    rows = torch.randn(130, columns, generator=torch.Generator().manual_seed(3)).to(dtype)
     exact = F.linear(rows.double(), weight.double(), made.bias.double() if bias else None)
     tiled_linear.tile(made)
     assert torch.equal(made.weight, weight)
@@ -43,14 +49,15 @@ def test_products_are_as_near_as_bfloat16_lets_them(out: int, columns: int, bias
         found = made(rows[None, :count])
         assert found.shape == (1, count, out)
         away = (found[0].double() - exact[:count]).norm()
-        assert away < 1.01 * (exact[:count].bfloat16().double() - exact[:count]).norm() + 1e-6
+        rounding = (exact[:count].to(dtype).double() - exact[:count]).norm()
+        assert away < 1.01 * rounding + 1e-6 * exact[:count].norm()
 
 
 @here
-def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
-    made = layer(130, 700)
+def test_a_rows_product_has_the_same_bits_in_any_company(dtype: torch.dtype) -> None:
+    made = layer(dtype, 130, 700)
     tiled_linear.tile(made)
-    inputs = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).bfloat16()
+    inputs = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).to(dtype)
     whole = made(inputs)
     for numbers in ([0], [5], [39], [5, 4], [7, 7, 7], [*range(20, 40)], [*range(39, -1, -1)]):
         assert torch.equal(made(inputs[numbers]), whole[numbers])
@@ -63,10 +70,10 @@ def test_a_rows_product_has_the_same_bits_in_any_company() -> None:
 
 
 @here
-def test_what_is_not_finite_stays_so() -> None:
-    made = layer(8, 32)
+def test_what_is_not_finite_stays_so(dtype: torch.dtype) -> None:
+    made = layer(dtype, 8, 32)
     tiled_linear.tile(made)
-    inputs = torch.ones(3, 32).bfloat16()
+    inputs = torch.ones(3, 32).to(dtype)
     alone = made(inputs[:1])
     inputs[1, 3], inputs[2, 4] = float("nan"), float("inf")
     product = made(inputs)
@@ -75,19 +82,19 @@ def test_what_is_not_finite_stays_so() -> None:
 
 
 @here
-def test_gradients_and_other_formats_take_the_stock_product() -> None:
-    made = layer(8, 32)
+def test_gradients_and_other_formats_take_the_stock_product(dtype: torch.dtype) -> None:
+    made = layer(dtype, 8, 32)
     tiled_linear.tile(made)
-    inputs = torch.randn(3, 32, generator=torch.Generator().manual_seed(5)).bfloat16().requires_grad_()
+    inputs = torch.randn(3, 32, generator=torch.Generator().manual_seed(5)).to(dtype).requires_grad_()
     made(inputs).sum().backward()
     assert inputs.grad is not None
     torch.testing.assert_close(inputs.grad, made.weight.sum(0).expand(3, -1), rtol=0.02, atol=0.02)
 
 
 @here
-def test_a_model_keeps_its_weights_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_keeps_its_weights_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packed_linear, "free_bytes", lambda: 0)  # nothing more is needed
-    model = tiny_model("qwen2").to(torch.bfloat16)
+    model = tiny_model("qwen2").to(dtype)
     embeddings = model.model.embed_tokens.weight.clone()
     state = {name: weight.clone() for name, weight in model.state_dict().items()}
     mark = weights_fingerprint(model)
@@ -103,32 +110,40 @@ def test_a_model_keeps_its_weights_once(monkeypatch: pytest.MonkeyPatch) -> None
     assert target.nbytes == left + buffers + kept_bytes(model)
 
 
-@here
-def test_float32_and_float64_are_left_alone() -> None:
-    for dtype in (torch.float32, torch.float64):
-        model = tiny_model().to(dtype)
-        pack(model)
-        assert not any(isinstance(module, TiledLinear) for module in model.modules())
+def test_float64_is_left_alone() -> None:
+    model = tiny_model().to(torch.float64)
+    pack(model)
+    assert not any(isinstance(module, TiledLinear) for module in model.modules())
 
 
-@pytest.mark.parametrize("flags", ["avx2", "avx512f avx512bw avx512vl", " ".join([*tiled_linear.FLAGS, "amx_bf16"])])
-def test_other_processors_go_without(flags: str, tmp_path: Path) -> None:
-    (tmp_path / "cpuinfo").write_text(f"flags : fpu {flags}\n")
-    assert not tiled_linear.available.__wrapped__(tmp_path / "cpuinfo")
-    assert not tiled_linear.available.__wrapped__(tmp_path / "missing")
+@pytest.mark.parametrize(
+    ("dtype", "flags"),
+    [
+        (torch.float32, {"avx2"}),
+        (torch.bfloat16, tiled_linear.FLAGS),
+        (torch.bfloat16, {*tiled_linear.FLAGS, tiled_linear.BFLOAT16_FLAG, tiled_linear.MATRIX_FLAG}),
+        (torch.float16, {*tiled_linear.FLAGS, tiled_linear.BFLOAT16_FLAG}),
+    ],
+)
+def test_other_processors_go_without(dtype: torch.dtype, flags: set[str], tmp_path: Path) -> None:
+    (tmp_path / "cpuinfo").write_text(f"flags : fpu {' '.join(flags)}\n")
+    assert not tiled_linear.available.__wrapped__(dtype, tmp_path / "cpuinfo")
+    assert not tiled_linear.available.__wrapped__(dtype, tmp_path / "missing")
 
 
 @here
 @pytest.mark.parametrize("missing", ["llvmlite", "openmp", "right"])
-def test_where_something_is_missing_torchs_kernels_multiply(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_something_is_missing_torchs_kernels_multiply(
+    dtype: torch.dtype, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(tiled_linear, "product", tiled_linear.product.__wrapped__)
     if missing == "llvmlite":
         for name in ("llvmlite", "llvmlite.binding"):
             monkeypatch.setitem(sys.modules, name, None)
-        for name in ("bfloat16_code", "machine_code"):
+        for name in ("product_code", "machine_code"):
             monkeypatch.delitem(sys.modules, f"decoder.model.linear.{name}", raising=False)
     elif missing == "openmp":
         monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
     else:
         monkeypatch.setattr(torch, "equal", lambda *tensors: False)
-    assert not tiled_linear.available.__wrapped__()
+    assert not tiled_linear.available.__wrapped__(dtype)

@@ -34,6 +34,7 @@ KURSE = (
     "| Weben | 7. Mai | Ilse Brandt | 38 € | 17 € |\n| Schmieden | 9. Mai | Uwe Tamm | 150 € | 60 € |\n\n"
     "Kinder bis 10 Jahre sind im Sommerfest kostenlos. Anmeldung zu jedem Kurs bei Gerda Löns in der Halle 3."
 )
+TREFFEN = "Die Hauptversammlung findet jedes Jahr am dritten Montag im Juni statt."
 STEP = "## Leenboten\n\nDe borg is 60 euro."
 
 
@@ -64,6 +65,7 @@ def found(question: str, answer: str, passage: str) -> Found:
         ("Wer leitet den Kurs Weben?", "Anmeldung zu jedem Kurs bei Gerda Löns in der Halle 3.", KURSE),
         ("Was kostet der Kurs Weben für Kinder?", "Der Kurs Weben für Kinder ist kostenlos.", KURSE),
         ("Wat is de borg voor een step?", "De borg voor een step is 60 euro.", STEP),
+        ("Wann findet der Glaskurs statt?", "Der Glaskurs findet am dritten Montag im Juni statt.", TREFFEN),
     ],
 )  # fmt: skip
 def test_a_value_of_something_else_is_denied(question: str, answer: str, passage: str) -> None:
@@ -86,6 +88,7 @@ def test_a_value_of_something_else_is_denied(question: str, answer: str, passage
         ("Wat kost een kleine loge per avond voor leden?", "Een kleine loge kost 19 euro per avond voor leden.", LOGE),
         ("Sind Kinder unter 12 Jahren in der Familienkarte kostenlos?",
          "Ja, Kinder unter 12 Jahren sind in der Familienkarte kostenlos dabei.", FAMILIE),
+        ("Wann findet die Versammlung statt?", "Die Versammlung findet am dritten Montag im Juni statt.", TREFFEN),
         ("Wie hoch ist die Kaution für das Kanu?", "Die Kaution für das Kanu beträgt 130 €.", LEIHEN),
         ("Wer leitet den Kurs Weben für Kinder?", "Ilse Brandt leitet den Kurs Weben für Kinder.", KURSE),
         ("Was kostet der Kurs Weben für Kinder?", "Der Kurs Weben für Kinder kostet 17 €.", KURSE),
