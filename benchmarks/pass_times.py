@@ -2,7 +2,9 @@
 
     python benchmarks/pass_times.py --model qwen2.5-coder-1.5b --dtypes bfloat16 int8 --json times.json
 
-All formats are in memory at once and take turns. The table has the median and the least of the rounds.
+All formats are in memory at once and take turns. The table has the median and the least of the rounds. `int8:torch` is
+int8 with torch's kernels where we have machine code of our own; its ratio to int8 is printed, too, as the median of the
+rounds' ratios.
 """
 
 from __future__ import annotations
@@ -12,14 +14,17 @@ import shlex
 import statistics
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import torch
 
 from decoder.bench.results import environment_lines, write_json
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import NUMBER_FORMATS, load_target
+from decoder.model.linear import tiled_linear, vnni
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from decoder.recording.environment import environment
@@ -35,11 +40,37 @@ def seconds(target: TargetModel, rows: int, cached: int) -> float:
     return time.perf_counter() - started
 
 
+TORCH = ":torch"
+FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in ("", TORCH)]
+
+
+def load(options: argparse.Namespace, dtype: str) -> TargetModel:
+    """A model in a format, `dtype` or `dtype:torch`."""
+    with ExitStack() as patches:
+        if dtype.endswith(TORCH):
+            for module in (tiled_linear, vnni):
+                patches.enter_context(patch.object(module, "available", lambda *_: False))
+        name = dtype.removesuffix(TORCH)
+        return load_target(options.model, dtype=name, device="cpu", models_dir=options.models_dir)[0]
+
+
+def ratios(times: dict[str, dict[int, list[float]]]) -> dict[str, dict[int, float]]:
+    """Each format's times by those of its form with torch's kernels, medians of the rounds; formats with both."""
+    pairs = [(one, f"{one}{TORCH}") for one in times if f"{one}{TORCH}" in times]
+    return {
+        own: {
+            rows: round(statistics.median(a / b for a, b in zip(all_, times[torchs][rows], strict=True)), 2)
+            for rows, all_ in times[own].items()
+        }
+        for own, torchs in pairs
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description="Pass times by rows and number format.")
     parser.add_argument("--model", required=True)
     parser.add_argument("--models-dir", type=Path)
-    parser.add_argument("--dtypes", nargs="+", choices=list(NUMBER_FORMATS), default=["bfloat16", "int8"])
+    parser.add_argument("--dtypes", nargs="+", choices=FORMATS, default=["bfloat16", "int8"])
     parser.add_argument("--rows", nargs="+", type=int, default=[1, 2, 4, 8, 16, 32, 64])
     parser.add_argument("--cached", type=int, default=512)
     parser.add_argument("--rounds", type=int, default=5)
@@ -48,10 +79,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    targets = {
-        dtype: load_target(options.model, dtype=dtype, device="cpu", models_dir=options.models_dir)[0]
-        for dtype in options.dtypes
-    }
+    targets = {dtype: load(options, dtype) for dtype in options.dtypes}
     for target in targets.values():
         seconds(target, max(options.rows), options.cached)  # warm-up
     times: dict[str, dict[int, list[float]]] = {dtype: {rows: [] for rows in options.rows} for dtype in targets}
@@ -72,12 +100,14 @@ def main() -> None:
     }
 
     facts = environment(shlex.join(["python", *sys.argv]), cached=options.cached, rounds=options.rounds)
-    write_json(options.json, {"environment": facts, "formats": formats})
+    found = ratios(times)
+    write_json(options.json, {"environment": facts, "formats": formats, "ratios": found})
     lines = ["| format | GB | " + " | ".join(f"{rows}" for rows in options.rows) + " |"]
     lines.append("| --- | ---: |" + " ---: |" * len(options.rows))
     for dtype, entry in formats.items():
         cells = [f"{one['median']:.0f} ({one['least']:.0f})" for one in entry["ms"].values()]
         lines.append(f"| {dtype} | {entry['weights_bytes'] / 1e9:.1f} | " + " | ".join(cells) + " |")
+    lines += [f"| {own} / torch | | " + " | ".join(map(str, by.values())) + " |" for own, by in found.items()]
     print("\n".join([*lines, "", *environment_lines(facts)]))
 
 

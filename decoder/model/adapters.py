@@ -21,7 +21,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.conditioner import NAMES, Conditioner
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.int8_linear import Int8Linear, rows_of
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
@@ -63,7 +63,7 @@ class Adapters:
 
     @property
     def nbytes(self) -> int:
-        """Bytes in use while drafting: the weights, the output rows of `tokens`, and a packed copy of these rows."""
+        """Bytes in use while drafting: the weights, and the output rows of `tokens`, with a packed copy if any."""
         own = sum(tensor.nbytes for tensor in self.tensors().values())
         if self._head is None:
             return own + (0 if self.tokens is None else len(self.tokens) * self.masks[0].nbytes)
@@ -199,7 +199,7 @@ def _head_rows(output: torch.nn.Linear, tokens: torch.Tensor) -> torch.nn.Linear
     """A layer of some rows of an output matrix: int8 if this is, else packed if possible."""
     if isinstance(output, Int8Linear):
         return output.rows(tokens)
-    weight = output.weight.detach()[tokens]
+    weight = rows_of(output, tokens).detach()
     rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")
     rows.weight = torch.nn.Parameter(weight, requires_grad=False)
     if output.bias is not None:

@@ -16,8 +16,9 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention
-from decoder.model.linear import packed_linear, tiled_linear
+from decoder.model.linear import packed_linear
 from decoder.model.linear.int8_linear import kernel_name
+from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -100,7 +101,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("bitwise",)
     if target.graphs is not None:
         facts += ("graphs",)
-    if tiled_linear.available(target.dtype):
+    if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):
         facts += ("tiled",)
     if target.int8:
         facts += ("int8", kernel_name())

@@ -5,8 +5,9 @@
     hf:assistant=MODEL[:num_assistant_tokens=5]      an assistant model; without options, transformers' defaults
 
 The weights are not loaded twice: for a peer's run the model gets its stock attention ("sdpa") back and a generation
-config without the model's own sampling defaults. Switching takes less than a millisecond, outside the measured time,
-and a switched model is as fast as one that was never switched.
+config without the model's own sampling defaults. Switching takes less than a millisecond, outside the measured time.
+Packed layers multiply as stock ones do then, and a switched model is as fast as one that was never switched. Tiled
+layers (`model/linear/tiled_linear.py`) stay: there a peer's passes are as fast as ours, not as transformers' own.
 
 A peer's decode time starts like the engine's, when the first pass has chosen its tokens. transformers already drafts
 in that pass, so it may choose several: `TimedAnswer.first` has their number, and rates count the tokens after them. An

@@ -20,6 +20,7 @@ import torch.nn.functional as F
 from decoder.model.linear import vnni
 from decoder.model.linear.digit_product import DigitProduct
 from decoder.model.linear.integer_product import PIECE, kernel
+from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.linear.vnni import VnniProduct
 
 LARGEST = 127
@@ -73,9 +74,9 @@ class Int8Linear(torch.nn.Linear):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the integers, however often, and scales."""
+        """Bytes of the integers, however often, and of what belongs to their rows, but for the buffer `scale`."""
         integers = self.out_features * self.in_features if "integers" in self.__dict__ else 0
-        return self.product.nbytes + integers + self.scale.nbytes
+        return self.product.nbytes + integers
 
     @cached_property
     def integers(self) -> torch.Tensor:
@@ -123,7 +124,7 @@ def quantised(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         bfloat16, or 1 for a row of zeros.
     """
     integers = torch.empty(weight.shape, dtype=torch.int8)
-    scales = torch.empty(len(weight))
+    scales = torch.empty(len(weight), dtype=torch.float32)
     step = max(PIECE // weight.shape[1], 1)
     for start in range(0, len(weight), step):
         part = weight[start : start + step].detach().float()
@@ -138,6 +139,8 @@ def rows_of(layer: torch.nn.Linear, numbers: torch.Tensor) -> torch.Tensor:
     """The weights of some outputs of a linear layer, int64 [n] -> [n, in]."""
     if isinstance(layer, Int8Linear):
         return (layer.integers[numbers] * layer.scale[numbers, None]).to(layer.dtype)
+    if isinstance(layer, TiledLinear):
+        return layer.matrix.rows(numbers)
     return layer.weight[numbers]
 
 

@@ -7,6 +7,7 @@ the work by a counter, the last field. Knows memory, arithmetic and threads; kno
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -197,4 +198,6 @@ def _run(engine: Any, name: str, fields: int, parallel: Any) -> Run:
 def _openmp() -> ctypes.CDLL:
     """The library whose threads torch uses: a second set of threads would wait for the same cores."""
     beside = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"))
-    return ctypes.CDLL(str(beside[0]) if beside else "libgomp.so.1")
+    if beside:
+        return ctypes.CDLL(str(beside[0]))
+    return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # if torch has loaded it

@@ -7,8 +7,8 @@ thread and no AVX-512; otherwise the packed kernel is (with AVX-512 it takes 0.8
 Wide passes such as prefill gain nothing and use the stock kernel. The choice depends on rows, threads and instruction
 set only, so within a process the same pass always runs the same kernel.
 
-The reordered copy takes as much memory as the weights; nothing is packed if memory is short. Outside our passes the
-layers behave like stock ones.
+The reordered copy takes as much memory as the weights; nothing is packed if memory is short. Outside our passes packed
+layers behave like stock ones. Where there is code of our own, layers are tiled instead (`tiled_linear.py`), for good.
 """
 
 from __future__ import annotations
@@ -59,22 +59,24 @@ def packed_passes() -> Iterator[None]:
 def pack(model: Any) -> int:
     """Reorder the weights of a model's linear layers, if that helps and memory suffices.
 
-    Where `tiled_linear.py` has code for the processor, the reordered weights alone are kept, so memory suffices.
+    Where `tiled_linear.py` has code for the processor, the reordered weights alone are kept, but for those that others
+    hold. Weights that are read from a mapped file take their memory then, which has to be free.
 
     Returns:
-        number of packed or tiled layers: 0 on devices other than the CPU, for dtypes that oneDNN does not support here,
-        and if less than twice the packed copy's memory is free.
+        number of packed or tiled layers: 0 on devices other than the CPU, for dtypes that neither our code nor oneDNN
+        supports here, and if memory is short: less than once the weights is free, twice for packed copies.
     """
     layers = [module for module in model.modules() if type(module) is torch.nn.Linear]
     kinds = {(layer.weight.device.type, layer.weight.dtype) for layer in layers}
     if not kinds or not kinds <= {("cpu", torch.float32), ("cpu", torch.bfloat16)}:
         return 0
     dtypes = {dtype for _, dtype in kinds}
-    if len(dtypes) == 1 and all(layer.in_features % 2 == 0 for layer in layers) and tiled_linear.available(*dtypes):
+    size = sum(layer.weight.nbytes for layer in layers)
+    even = all(layer.in_features % 2 == 0 for layer in layers)
+    if even and len(dtypes) == 1 and free_bytes() >= size and tiled_linear.available(*dtypes):
         for layer in layers:
             tiled_linear.tile(layer)
         return len(layers)
-    size = sum(layer.weight.nbytes for layer in layers)
     available: bool = torch.backends.mkldnn.is_available()  # type: ignore[no-untyped-call]
     if not available or free_bytes() < _FREE_SHARE * size:
         return 0
@@ -92,7 +94,7 @@ def pack(model: Any) -> int:
 
 
 def kept_bytes(model: Any) -> int:
-    """Bytes that a model's linear layers keep beside their parameters: packed copies, tiled weights, integers."""
+    """Bytes that linear layers keep beside parameters and buffers: packed copies, tiled weights, integers."""
     kept = 0
     for layer in model.modules():
         if isinstance(layer, PackedLinear):

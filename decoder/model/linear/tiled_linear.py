@@ -8,6 +8,7 @@ bits do not depend on the rows beside it. The weights are kept in the code's ord
 from __future__ import annotations
 
 import logging
+import math
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -44,13 +45,27 @@ class TiledLinear(torch.nn.Linear):
         """Bytes of what is kept beside the bias."""
         return self.matrix.tiles.nbytes + self.added.nbytes
 
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        """In another format or on another device it is a stock layer again."""
+        weight = fn(self.weight)
+        if weight.dtype is not self.matrix.tiles.dtype or weight.device.type != "cpu":
+            _untile(self, weight)
+        return torch.nn.Module._apply(self, fn, recurse)  # type: ignore[no-untyped-call]
+
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         super()._save_to_state_dict(destination, prefix, keep_vars)
         destination[f"{prefix}weight"] = self.weight
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.dtype is not self.matrix.tiles.dtype or (input.requires_grad and torch.is_grad_enabled()):
-            return F.linear(input, self.weight, self.bias)
+        if input.dtype is not self.matrix.tiles.dtype or input.device.type != "cpu":
+            return F.linear(input, self.weight, self.bias)  # says what does not fit
+        if input.requires_grad and torch.is_grad_enabled():
+            product: torch.Tensor = _WithGradient.apply(input, self)  # type: ignore[no-untyped-call]
+            return product
+        return self.product(input)
+
+    def product(self, input: torch.Tensor) -> torch.Tensor:
+        """[..., in] -> [..., out]."""
         rows = input.reshape(-1, self.in_features)
         output = torch.empty(len(rows), self.out_features, dtype=input.dtype)
         self.matrix.multiply(rows, output, self._multiply)
@@ -58,7 +73,7 @@ class TiledLinear(torch.nn.Linear):
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         matrix = self.matrix
-        product(rows.dtype)(
+        code(rows.dtype)(
             [
                 rows.data_ptr(), matrix.columns, len(rows), matrix.tiles.data_ptr(), self.added.data_ptr(),
                 output.data_ptr(), matrix.width, len(matrix.tiles), matrix.share, 0,
@@ -67,14 +82,35 @@ class TiledLinear(torch.nn.Linear):
         )  # fmt: skip
 
 
+class _WithGradient(torch.autograd.Function):
+    """The product, and its gradient by the input alone: with one copy of the weights at a time."""
+
+    @staticmethod
+    def forward(ctx: Any, input: torch.Tensor, layer: TiledLinear) -> torch.Tensor:
+        ctx.layer = layer
+        return layer.product(input)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
+        return gradients[0] @ ctx.layer.weight, None
+
+
 def tile(layer: Any) -> None:
-    """Change a layer, of an even number of inputs, to a tiled one. A weight that others hold stays theirs."""
+    """Change a layer, of an even number of inputs and without gradients of its own, to a tiled one. A weight that
+    others hold stays theirs."""
     weight = layer.weight.detach()
     layer.matrix = TiledMatrix(weight, 4 // weight.itemsize)
-    bias = torch.zeros(len(weight)) if layer.bias is None else layer.bias.detach().float()
+    bias = torch.zeros(len(weight), dtype=torch.float32) if layer.bias is None else layer.bias.detach().float()
     layer.added = layer.matrix.filled(bias)
     del layer.weight
     layer.__class__ = TiledLinear
+
+
+def _untile(layer: Any, weight: torch.Tensor) -> None:
+    """Make it a stock layer with this weight."""
+    del layer.matrix, layer.added
+    layer.__class__ = torch.nn.Linear
+    layer.weight = torch.nn.Parameter(weight, requires_grad=False)
 
 
 @cache
@@ -98,9 +134,10 @@ def available(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bo
 
 def _right(dtype: torch.dtype) -> bool:
     """Whether products of small whole numbers, which every format holds, are exact."""
-    layer = torch.nn.Linear(64, 70, dtype=dtype).requires_grad_(False)
-    for values in (layer.weight, layer.bias):
-        values.copy_((torch.arange(values.numel()) % 7 - 3).view(values.shape))
+    layer = torch.nn.Linear(64, 70, device="meta")  # draws no random numbers
+    for name, shape in (("weight", (70, 64)), ("bias", (70,))):
+        values = (torch.arange(math.prod(shape)) % 7 - 3).view(shape).to(dtype)
+        setattr(layer, name, torch.nn.Parameter(values, requires_grad=False))
     rows = (torch.arange(9 * 64) % 5 - 2).view(9, 64).to(dtype)
     wanted = F.linear(rows.float(), layer.weight.float(), layer.bias.float()).to(dtype)
     tile(layer)
@@ -108,8 +145,8 @@ def _right(dtype: torch.dtype) -> bool:
 
 
 @cache
-def product(dtype: torch.dtype) -> Run:
-    """The code.
+def code(dtype: torch.dtype) -> Run:
+    """That of products.
 
     Raises:
         ImportError, TypeError: llvmlite is missing, or too old.

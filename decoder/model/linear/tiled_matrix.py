@@ -33,15 +33,24 @@ class TiledMatrix:
         self.out, self.columns = weight.shape
         self.width = self.out + -self.out % OUTPUTS
         parts = self.filled(weight).view(-1, OUTPUTS, self.columns // group, group)
-        self.tiles = parts.transpose(1, 2).contiguous()  # torch aligns it to 64 bytes
+        self.tiles = parts.transpose(1, 2).clone(memory_format=torch.contiguous_format)  # torch aligns it to 64 bytes
 
     def filled(self, values: torch.Tensor) -> torch.Tensor:
-        """Values of each output, [out, …], with zeros behind them."""
+        """Values of each output, [out, …], with zeros behind them; the same tensor if none are lacking."""
+        if self.width == self.out:
+            return values
         return F.pad(values, (0,) * (2 * values.dim() - 1) + (self.width - self.out,))
 
     def weight(self) -> torch.Tensor:
         """[out, in], a copy."""
-        return self.tiles.transpose(1, 2).reshape(self.width, self.columns)[: self.out]
+        tiles = self.tiles.view(torch.int32) if self.tiles.shape[3] * self.tiles.itemsize == 4 else self.tiles  # faster
+        ordered = tiles.transpose(1, 2).clone(memory_format=torch.contiguous_format)
+        return ordered.view(self.tiles.dtype).view(self.width, self.columns)[: self.out]
+
+    def rows(self, numbers: torch.Tensor) -> torch.Tensor:
+        """The weights of some outputs, int64 [n] -> [n, in]."""
+        rows = self.tiles[numbers // OUTPUTS, :, numbers % OUTPUTS]
+        return rows.reshape(len(numbers), self.columns)
 
     @property
     def threads(self) -> int:

@@ -55,7 +55,7 @@ class VnniProduct:
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         matrix, count, low = self._matrix, len(rows), rows.numel()
-        digits, steps = torch.empty(2 * low, dtype=torch.uint8), torch.empty(count)
+        digits, steps = torch.empty(2 * low, dtype=torch.uint8), torch.empty(count, dtype=torch.float32)
         make, multiply = functions()[rows.dtype]
         make(
             [rows.data_ptr(), matrix.columns, count, digits.data_ptr(), low, steps.data_ptr(), 0],

@@ -20,6 +20,7 @@ from decoder.model.adapters import Adapters
 from decoder.model.attention import PassCache, Span
 from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.kv_cache import KVCache
+from decoder.model.linear.int8_linear import rows_of
 from decoder.model.pass_parts import PromptChunk
 from decoder.model.target import TargetModel
 from decoder.training.answers import Answer
@@ -163,7 +164,7 @@ class Vocabulary:
     """
 
     def __init__(self, target: TargetModel, tokens: torch.Tensor) -> None:
-        self.matrix: torch.Tensor = target.model.get_output_embeddings().weight.detach()[tokens]
+        self.matrix: torch.Tensor = rows_of(target.model.get_output_embeddings(), tokens).detach()
         self.numbers = np.full(target.vocab_size, IGNORED, np.int64)
         self.numbers[tokens.cpu().numpy()] = np.arange(len(tokens))
 

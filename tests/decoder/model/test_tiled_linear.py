@@ -12,6 +12,7 @@ import torch.nn.functional as F
 
 from decoder.model.fingerprint import weights_fingerprint
 from decoder.model.linear import packed_linear, tiled_linear
+from decoder.model.linear.int8_linear import rows_of
 from decoder.model.linear.packed_linear import PackedLinear, kept_bytes, pack
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.target import TargetModel
@@ -82,18 +83,51 @@ def test_what_is_not_finite_stays_so(dtype: torch.dtype) -> None:
 
 
 @here
-def test_gradients_and_other_formats_take_the_stock_product(dtype: torch.dtype) -> None:
+def test_gradients_pass_through_to_the_input(dtype: torch.dtype) -> None:
     made = layer(dtype, 8, 32)
     tiled_linear.tile(made)
     inputs = torch.randn(3, 32, generator=torch.Generator().manual_seed(5)).to(dtype).requires_grad_()
-    made(inputs).sum().backward()
+    product = made(inputs)
+    assert torch.equal(product, made(inputs.detach()))
+    product.sum().backward()
     assert inputs.grad is not None
     torch.testing.assert_close(inputs.grad, made.weight.sum(0).expand(3, -1), rtol=0.02, atol=0.02)
 
 
 @here
+def test_some_rows_of_the_weight_are_read_alone(dtype: torch.dtype) -> None:
+    made, numbers = layer(dtype, 130, 34), torch.tensor([129, 0, 64, 64, 63])
+    weight = made.weight.clone()
+    tiled_linear.tile(made)
+    assert torch.equal(rows_of(made, numbers), weight[numbers])
+
+
+@here
+def test_in_another_format_or_place_it_is_a_stock_layer_again(dtype: torch.dtype) -> None:
+    made = layer(dtype, 61, 32)
+    weight = made.weight.clone()
+    tiled_linear.tile(made)
+    assert type(made.to(dtype)) is TiledLinear
+    with pytest.raises(RuntimeError):
+        made(torch.ones(2, 32, dtype=dtype, device="meta"))
+    made.to(torch.float64)
+    assert type(made) is torch.nn.Linear
+    assert torch.equal(made.weight, weight.double())
+    assert made(torch.ones(2, 32, dtype=torch.float64)).dtype is torch.float64
+
+
+@here
+def test_a_trial_draws_no_random_numbers(dtype: torch.dtype) -> None:
+    torch.manual_seed(3)
+    wanted = torch.rand(4)
+    torch.manual_seed(3)
+    assert tiled_linear.available.__wrapped__(dtype)
+    assert torch.equal(torch.rand(4), wanted)
+
+
+@here
 def test_a_model_keeps_its_weights_once(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(packed_linear, "free_bytes", lambda: 0)  # nothing more is needed
+    monkeypatch.setattr(packed_linear, "free_bytes", lambda: 1 << 20)
     model = tiny_model("qwen2").to(dtype)
     embeddings = model.model.embed_tokens.weight.clone()
     state = {name: weight.clone() for name, weight in model.state_dict().items()}
@@ -108,6 +142,14 @@ def test_a_model_keeps_its_weights_once(dtype: torch.dtype, monkeypatch: pytest.
     left = sum(weight.nbytes for weight in {*model.parameters()})
     buffers = sum(buffer.nbytes for buffer in {*model.buffers()})
     assert target.nbytes == left + buffers + kept_bytes(model)
+
+
+@here
+def test_without_memory_layers_stay_stock(dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packed_linear, "free_bytes", lambda: 1000)
+    model = tiny_model().to(dtype)
+    assert pack(model) == 0
+    assert not any(isinstance(module, TiledLinear) for module in model.modules())
 
 
 def test_float64_is_left_alone() -> None:
@@ -136,7 +178,7 @@ def test_other_processors_go_without(dtype: torch.dtype, flags: set[str], tmp_pa
 def test_where_something_is_missing_torchs_kernels_multiply(
     dtype: torch.dtype, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tiled_linear, "product", tiled_linear.product.__wrapped__)
+    monkeypatch.setattr(tiled_linear, "code", tiled_linear.code.__wrapped__)
     if missing == "llvmlite":
         for name in ("llvmlite", "llvmlite.binding"):
             monkeypatch.setitem(sys.modules, name, None)
