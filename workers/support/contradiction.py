@@ -20,6 +20,12 @@ NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
 _EXCEPTING = r"except|außer|ausser|ausgenommen|behalve|uitgezonderd|excepto|salvo"
 _EXCEPTION = re.compile(rf"\W*\b(?:{_EXCEPTING})\b", re.IGNORECASE)
+_THEN_IN_LINES = """
+    when which who where then they these that wenn dann wo die der das den da diese welche
+    wanneer dan waar dat deze cuando donde entonces que
+"""
+_THEN = frozenset(_THEN_IN_LINES.split())
+"""What a clause begins with that says what holds for an exception before it; perhaps behind a preposition."""
 _ITEM = re.compile(r",\s*|\s+(?:and|or|und|oder|sowie|en|of|y|o)\s+")
 BUT = re.compile(rf"\W*(?:but|not|unless|aber|nicht|maar|niet|pero|no|{_EXCEPTING})\b", re.IGNORECASE)
 """What a clause begins with that takes something away from what was said before."""
@@ -72,6 +78,7 @@ class Contradictions:
             if not (_EXCEPTION.match(part) and self._names(words, _ITEM.split(_EXCEPTION.sub("", part)))):
                 continue
             behind = words_of(" ".join(parts[number + 1 :]))
+            behind = behind if not _THEN.isdisjoint(behind[:2]) else []
             there = behind or words_of(before)
             denies = negations(there) + (not behind and not ONLY.isdisjoint(there))  # "only …, except cleaners"
             says_no = (denies % 2 != claim.negations % 2) != turned(claim.said, there)

@@ -16,6 +16,7 @@ HOURS = (
     "| Friday | closed | 11:30 to 15:30 |"
 )
 VISITS = "Each visitor may feed two animals, except on the first Sunday of the month, when only one is allowed."
+MONDAYS = "The mill is closed on Mondays, except on public holidays; dogs are not allowed."
 CLOSED = "The mill is closed from 20 May to 9 June, except the bakery, which opens on 1 June from 11:00 to 14:00."
 TOOLS = (
     "**May helpers take a boat home?** Yes, overnight and without a fee, except the barge and the steam launch Otter."
@@ -80,6 +81,7 @@ def test_a_value_of_something_else_is_denied(question: str, answer: str, passage
         ("When is the museum shop open on Friday?", "It is open on Friday from 11:30 to 15:30.", HOURS),
         ("How many animals may I feed on the first Sunday of the month?",
          "You may feed one animal on the first Sunday of the month.", VISITS),
+        ("Is the mill open on public holidays?", "Yes, the mill is open on public holidays.", MONDAYS),
         ("When does the bakery open in the closed weeks?", "The bakery opens on 1 June from 11:00 to 14:00.", CLOSED),
         ("Do you accept paint tins?", "No, we do not accept paint tins.", ACCEPTS),
         ("Do you accept car tyres?", "No, we do not accept car tyres.", ACCEPTS),
@@ -125,7 +127,8 @@ def test_a_part_without_a_group_is_about_one_before_it_and_none_behind_it() -> N
 )
 def test_a_price_is_a_number_of_no_date_or_a_word_for_it(answer: str, lacks: bool) -> None:
     assert lacks_price(words_of(answer), words_of("What does entry cost?")) is lacks
-    assert not lacks_price(words_of(answer), words_of("When does the season end?"))
+    for other in ("When does the season end?", "What is included in the cost of entry?", "What costs extra?"):
+        assert not lacks_price(words_of(answer), words_of(other))
 
 
 def test_commas_colons_and_dashes_of_numbers_part_no_clauses() -> None:

@@ -60,8 +60,14 @@ _AMOUNTS = frozenset(_AMOUNTS_IN_LINES.split())
 """Words that say how much without a number."""
 
 
-_WHAT = frozenset(("what", "was", "wat", "much", "wieviel", "hoeveel", "qué", "cuánto"))
-_COSTS = frozenset(("cost", "costs", "kostet", "kosten", "kost", "cuesta", "cuestan"))
+_DOES_COST = {(what, does) for what in ("what", "much") for does in ("does", "do", "did", "would", "will")}
+_COST = {
+    *((what, costs) for what in ("was", "viel", "wieviel") for costs in ("kostet", "kosten")),
+    *((what, costs) for what in ("wat", "veel", "hoeveel") for costs in ("kost", "kosten")),
+    *((what, costs) for what in ("cuánto", "qué") for costs in ("cuesta", "cuestan")),
+}
+"""What a question about a price begins with."""
+_COSTS = frozenset(("costs", *(costs for _, costs in _COST)))
 _FREE_IN_LINES = """
     free nothing included half double depends cost price pay
     kostenlos kostenfrei umsonst frei nichts inbegriffen enthalten hälfte halb doppelt gratis preis zahlen
@@ -97,11 +103,12 @@ def lacks_amount(said: list[str], asked: Sequence[str]) -> bool:
 
 def lacks_price(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Whether it was asked what something costs, and an answer names no price: its numbers are dates and times."""
-    if _WHAT.isdisjoint(asked) or _COSTS.isdisjoint(asked):
+    begins = set(pairwise(asked))
+    if _COST.isdisjoint(begins) and not ("cost" in asked and begins & _DOES_COST):
         return False
     ends = [*said, ""]
     amounts = (n for n, word in enumerate(said) if forms([word]) and not (_YEAR.fullmatch(word) or ":" in word))
-    return _FREE.isdisjoint(said) and all(ends[n + 1] in _TIMES for n in amounts)
+    return _FREE.isdisjoint(said) and _COSTS.isdisjoint(said) and all(ends[n + 1] in _TIMES for n in amounts)
 
 
 def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[str], content: Content) -> bool:
