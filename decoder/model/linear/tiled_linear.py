@@ -113,9 +113,8 @@ def _untile(layer: Any, weight: torch.Tensor) -> None:
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
 
 
-@cache
-def available(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this processor has the instructions for a dtype and no faster ones, and the code multiplies right here.
+def suits(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether a processor has the instructions for a dtype, and no faster ones.
 
     Args:
         processor: describes it, as Linux does.
@@ -123,10 +122,14 @@ def available(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bo
     found = flags(processor)
     if not found >= FLAGS or dtype not in {torch.float32, torch.bfloat16}:
         return False
-    if dtype is torch.bfloat16 and (BFLOAT16_FLAG not in found or MATRIX_FLAG in found):
-        return False
+    return dtype is torch.float32 or (BFLOAT16_FLAG in found and MATRIX_FLAG not in found)
+
+
+@cache
+def available(dtype: torch.dtype, processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the code is for this dtype and processor, and multiplies right here. Arguments as `suits`."""
     try:
-        return _right(dtype)
+        return suits(dtype, processor) and _right(dtype)
     except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
         log.info("layers in %s use torch's kernels: no machine code of their own (%s)", dtype, problem)
         return False

@@ -75,18 +75,21 @@ class VnniProduct:
         return self._matrix.weight()
 
 
-@cache
-def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
-    """Whether this processor has the instructions and no faster ones (AMX), and the code multiplies right here.
+def suits(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether a processor has the instructions, and no faster ones (AMX).
 
     Args:
         processor: describes it, as Linux does.
     """
     found = flags(processor)
-    if not found >= FLAGS or "amx_int8" in found:
-        return False
+    return found >= FLAGS and "amx_int8" not in found
+
+
+@cache
+def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the code is for this processor, and multiplies right here. Argument as `suits`."""
     try:
-        return _right()
+        return suits(processor) and _right()
     except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
         log.info("int8 layers use torch's kernels: no machine code of their own (%s)", problem)
         return False

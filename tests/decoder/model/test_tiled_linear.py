@@ -21,7 +21,10 @@ from tests.support.tiny_models import tiny_model
 here = pytest.mark.parametrize(
     "dtype",
     [
-        pytest.param(one, marks=pytest.mark.skipif(not tiled_linear.available(one), reason="not on this processor"))
+        pytest.param(
+            one,
+            marks=pytest.mark.skipif(not tiled_linear.suits(one), reason="the processor has no AVX-512 for it, or AMX"),
+        )
         for one in (torch.bfloat16, torch.float32)
     ],
 )
@@ -68,6 +71,12 @@ def test_a_rows_product_has_the_same_bits_in_any_company(dtype: torch.dtype) -> 
         assert torch.equal(made(inputs), whole)
     finally:
         torch.set_num_threads(threads)
+
+
+@here
+def test_it_is_used_where_it_is_for_the_processor(dtype: torch.dtype) -> None:
+    """Else a fault in the code would go unnoticed: torch's kernels would multiply."""
+    assert tiled_linear.available(dtype)
 
 
 @here

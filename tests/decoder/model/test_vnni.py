@@ -14,7 +14,7 @@ from decoder.model.linear.digit_product import DigitProduct
 from decoder.model.linear.int8_linear import Int8Linear, product_class, quantised
 from decoder.model.linear.vnni import VnniProduct
 
-here = pytest.mark.skipif(not vnni.available(), reason="not on this processor")
+here = pytest.mark.skipif(not vnni.suits(), reason="the processor has no AVX-512 VNNI, or AMX")
 
 
 def products(out: int, columns: int, bias: bool, dtype: torch.dtype) -> tuple[VnniProduct, DigitProduct]:
@@ -40,6 +40,12 @@ def test_every_bit_is_the_references(out: int, columns: int, bias: bool, dtype: 
         compiled(rows, found)
         readable(rows, wanted)
         assert torch.equal(found, wanted)
+
+
+@here
+def test_it_is_used_where_it_is_for_the_processor() -> None:
+    """Else a fault in the code would go unnoticed: torch's kernels would multiply."""
+    assert vnni.available()
 
 
 @here
