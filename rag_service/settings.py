@@ -150,7 +150,7 @@ class Settings(BaseSettings):
     dtype: Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"] = Field(
         default="auto",
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
-        "else float32. `int8`, on a CPU alone, takes a third of bfloat16's memory and changes the model a little "
+        "else float32. `int8`, on a CPU alone, takes about half of bfloat16's memory and changes the model a little "
         "(docs/how-to/own-model.md). Where no token may ever differ from plain decoding's, set `RAG_EXACT=bitwise` "
         "(docs/explanation.md).",
     )

@@ -223,8 +223,8 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
     advice = {
         "float32": "Set RAG_DTYPE=float32: it is faster here.",
         "bfloat16": "Set RAG_DTYPE=bfloat16: it is faster here and takes half of float32's memory.",
-        "int8": "RAG_DTYPE=int8 is faster here and takes a third of bfloat16's memory, but changes the model a little: "
-        "`rag models quality MODEL --dtype int8` says how much.",
+        "int8": "RAG_DTYPE=int8 is faster here and takes about half of bfloat16's memory, but changes the model a "
+        "little: `rag models quality MODEL --dtype int8` says how much.",
     }
     if dtype in measured.times and dtype != best and measured.gain(dtype) < LEAST_GAIN:
         found = f"{best}, with {dtype} nearly as fast {found.removeprefix(best).lstrip()}"

@@ -153,6 +153,13 @@ def test_the_list_says_that_there_are_more(rag: Rag) -> None:
     assert "These are" not in rag("sessions", "list", "--limit", "1000").stderr
 
 
+def test_the_list_shows_that_a_question_was_cut(rag: Rag) -> None:
+    question = "Who jumps over the lazy dog, and does the dog notice it at all?"
+    told(rag("ask", question, "-c", "animals", "--json"))
+    latest = rag("sessions", "list", "--limit", "1").stdout.strip()
+    assert latest.endswith("  Who jumps over the lazy dog, and does the dog notice it at…")
+
+
 def test_all_sessions_are_erased(rag: Rag) -> None:
     for _ in range(2):
         told(rag("ask", "Who jumps?", "-c", "animals", "--json"))

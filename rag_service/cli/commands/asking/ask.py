@@ -67,9 +67,11 @@ def ask(
         abstain=abstain,
         retrieval=without_none(top_k=top_k, rewrite=rewrite, document_id=document, filter=filter_of(where)) or None,
     )
+    asked = sentence(question)
     with connect(url, api_key, asking=True) as api:
-        name, advice = (joined(collection), None) if collection else choose(api, session)
-        call = calls.query(sentence(question), without_none(collection=name) | options)
+        chooses = not collection and asked.strip()  # what is wrong with an empty question, the service says
+        name, advice = choose(api, session) if chooses else (joined(collection), None)
+        call = calls.query(asked, without_none(collection=name) | options)
         answer = follow(api, call, None if as_json else out(), advice)
         if advice is not None and not as_json and answer["note"] == NO_COLLECTION:
             answer["note"] = None  # the advice has said so

@@ -45,7 +45,9 @@ def list_sessions(
         print_json(sessions)
         return
     for session in sessions["sessions"]:
-        question = " ".join(session["question"].split())[:QUESTION_CHARS] or "(no finished answer)"
+        words = " ".join(session["question"].split())
+        question = words if len(words) <= QUESTION_CHARS else words[: QUESTION_CHARS - 1].rstrip() + "…"
+        question = question or "(no finished answer)"
         turns = f"{session['turns']:>3} turn{'s' * (session['turns'] != 1)}"
         out().print(f"{session['session_id']}  {local_time(session['updated'])}  {turns}  {question}")
     if not sessions["sessions"]:

@@ -69,6 +69,12 @@ def test_the_only_collection_is_asked(only: tuple[str, ...]) -> None:
     assert quiet.stderr == ""
 
 
+def test_an_empty_question_is_refused_before_a_collection_is_chosen(only: tuple[str, ...]) -> None:
+    refused = rag("ask", " ", *only)
+    assert (refused.exit_code, "Searching" in refused.stderr) == (2, False)
+    assert "question is empty" in refused.stderr
+
+
 def test_a_new_session_takes_it_and_an_old_one_keeps_its_own(only: tuple[str, ...], one_key: Any) -> None:
     first = rag("ask", "What jumps?", "-s", "choosing", "--json", *only)
     assert (json.loads(first.stdout)["collection"], first.stderr) == ("animals", NOTE)
