@@ -13,8 +13,8 @@ from decoder.errors import BitwiseUnavailable
 from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
 from decoder.model.linear import int8_linear
-from decoder.model.linear.digit_product import DigitProduct
 from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.torch_product import TorchProduct
 from decoder.recording.prompts import BenchError
 from tests.decoder.test_load import WORDS, folder_of
 
@@ -42,7 +42,7 @@ def test_an_engine_in_int8_answers_and_keeps_no_original_weights(folder: str, tm
 
 
 def test_memory_is_an_eighth_of_float64s_besides_what_stays(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(int8_linear, "product_class", lambda columns: DigitProduct)  # fills no outputs of tiny layers
+    monkeypatch.setattr(int8_linear, "product_class", lambda columns: TorchProduct)  # fills no outputs of tiny layers
     small = load_target(folder, dtype="int8", device="cpu")[0]
     large = load_target(folder, dtype="float64", device="cpu")[0]
     layers = [module for module in small.model.modules() if isinstance(module, Int8Linear)]

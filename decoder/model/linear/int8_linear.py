@@ -1,10 +1,9 @@
 """Int8 linear layers: weights as integers from -127 to 127 with one scale per output, and exact sums of integers.
 
-A row of activations becomes integers, too: multiples of a step, the row's largest magnitude over `STEPS`. Each is
-written as two digits of radix 128, and the digits' products with the weights are sums of integers, without rounding
-(`digit_product.py`). So what a row gives does not depend on the rows beside it, their number, threads or processor:
-a draft's rows give the bits of plain decoding. Integers of 14 bits are as good as bfloat16: they are finer down to a
-64th of the row's largest magnitude.
+A row of activations becomes integers of eight bits, too, multiples of its own step (`rounding.py`), and products are
+sums of integers, without rounding. So what a row gives does not depend on the rows beside it, their number, threads or
+processor: a draft's rows give the bits of plain decoding. Rows and weights are rotated before they are rounded
+(`rotation.py`), so that few activations are far above the others, and eight bits are enough.
 
 Knows layers and their products; knows no model and no clock.
 """
@@ -18,9 +17,10 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.linear import vnni
-from decoder.model.linear.digit_product import DigitProduct
 from decoder.model.linear.integer_product import PIECE, kernel
+from decoder.model.linear.rounding import rotated
 from decoder.model.linear.tiled_linear import TiledLinear
+from decoder.model.linear.torch_product import TorchProduct
 from decoder.model.linear.vnni import VnniProduct
 
 LARGEST = 127
@@ -49,7 +49,7 @@ class Int8Linear(torch.nn.Linear):
         dtype: of its inputs and outputs.
 
     Attributes:
-        product: of the integers [out, in] with rows.
+        product: of the integers [out, in], those of the rotated weights, with rows.
         scale: float32 [out]; exact in bfloat16.
     """
 
@@ -70,7 +70,7 @@ class Int8Linear(torch.nn.Linear):
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
         """[out, in], what the layer multiplies by, rounded to its dtype. It is computed at every access."""
-        return (self.product.integers() * self.scale[:, None]).to(self.dtype)
+        return rotated(self.product.integers() * self.scale[:, None]).to(self.dtype)
 
     @property
     def nbytes(self) -> int:
@@ -102,9 +102,9 @@ class Int8Linear(torch.nn.Linear):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
 
 
-def product_class(columns: int) -> type[VnniProduct] | type[DigitProduct]:
+def product_class(columns: int) -> type[VnniProduct] | type[TorchProduct]:
     """The fastest product of a layer with so many inputs, on this processor."""
-    return VnniProduct if columns % vnni.COLUMNS == 0 and vnni.available() else DigitProduct
+    return VnniProduct if columns % vnni.COLUMNS == 0 and vnni.available() else TorchProduct
 
 
 def kernel_name() -> str:
@@ -114,20 +114,20 @@ def kernel_name() -> str:
 
 @torch.no_grad()
 def quantised(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Round weights to the nearest integer multiples of a scale per row.
+    """Rotate weights, and round them to the nearest integer multiples of a scale per row.
 
     Args:
         weight: [out, in], of any floating dtype.
 
     Returns:
-        int8 [out, in], from -127 to 127; float32 [out], the scales: a row's largest magnitude over 127, rounded to
-        bfloat16, or 1 for a row of zeros.
+        int8 [out, in], from -127 to 127; float32 [out], the scales: a rotated row's largest magnitude over 127, rounded
+        to bfloat16, or 1 for a row of zeros.
     """
     integers = torch.empty(weight.shape, dtype=torch.int8)
     scales = torch.empty(len(weight), dtype=torch.float32)
     step = max(PIECE // weight.shape[1], 1)
     for start in range(0, len(weight), step):
-        part = weight[start : start + step].detach().float()
+        part = rotated(weight[start : start + step].detach())
         scale = (part.abs().amax(1) / LARGEST).bfloat16().float()
         scale[scale == 0] = 1.0
         integers[start : start + step] = (part / scale[:, None]).round_().clamp_(-LARGEST, LARGEST)
@@ -138,7 +138,7 @@ def quantised(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def rows_of(layer: torch.nn.Linear, numbers: torch.Tensor) -> torch.Tensor:
     """The weights of some outputs of a linear layer, int64 [n] -> [n, in]."""
     if isinstance(layer, Int8Linear):
-        return (layer.integers[numbers] * layer.scale[numbers, None]).to(layer.dtype)
+        return rotated(layer.integers[numbers] * layer.scale[numbers, None]).to(layer.dtype)
     if isinstance(layer, TiledLinear):
         return layer.matrix.rows(numbers)
     return layer.weight[numbers]

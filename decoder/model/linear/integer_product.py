@@ -4,17 +4,17 @@ Three kernels, chosen by the processor. All give the same numbers:
 
 * oneDNN's, where the processor has matrix units for integers (AMX);
 * FBGEMM's on other x86 processors, the fastest for a few rows, from AVX2 on;
-* oneDNN's there too if this torch has no FBGEMM, and elsewhere a conversion to float32, which is slow.
+* oneDNN's there too if this torch has no FBGEMM, and elsewhere a conversion to float64, which is slow.
 
-Without VNNI, kernels add two products in 16 bits first, and hold the sum at the largest number if it is larger. Rows of
-digits from -64 to 64 and weights from -127 to 127 stay below it: (64 + 64) * 127 * 2 = 32,512.
+Without VNNI, kernels add two products in 16 bits first, and hold the sum at the largest number if it is larger, as
+2 * 255 * 127 is. There, a row is multiplied as two rows of digits, which are small enough.
 """
 
 from __future__ import annotations
 
 import platform
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -23,9 +23,13 @@ from typing import Any, Protocol
 import torch
 
 from decoder.dtypes import flags
+from decoder.model.linear.rounding import LARGEST, ZERO
 
-ZERO = 64
-"""Digits are stored without a sign: as what they are above -ZERO."""
+RADIX = 16
+DIGIT_ZERO = RADIX // 2
+"""Digits are from -DIGIT_ZERO to DIGIT_ZERO, and stored as what they are above -DIGIT_ZERO."""
+WIDE_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})
+"""Of processors that add products in 32 bits."""
 PIECE = 1 << 24
 """Most weights that are converted at once: 64 MB in float32."""
 
@@ -37,15 +41,19 @@ class IntegerProduct(Protocol):
     def nbytes(self) -> int:
         """Bytes of the matrix."""
 
-    def __call__(self, digits: torch.Tensor) -> torch.Tensor:
-        """Whole numbers from -64 to 64, float32 [n, in] -> their exact products, rounded to float32 once, [n, out]."""
+    def __call__(self, integers: torch.Tensor) -> torch.Tensor:
+        """Integers from -127 to 127, + ZERO, uint8 [n, in] -> their exact products, float32 [n, out], rounded once.
+
+        In digits, this holds for up to 16,512 columns; of more, the sum of a row's high digits is rounded too if it is
+        above 2^24.
+        """
 
     def integers(self) -> torch.Tensor:
         """The matrix, int8 [out, in]."""
 
 
 class Fbgemm:
-    """FBGEMM's product; `torch.ops.quantized` is how torch offers it for given digits."""
+    """FBGEMM's product; `torch.ops.quantized` is how torch offers it for given integers."""
 
     def __init__(self, integers: torch.Tensor) -> None:
         self.nbytes = integers.nbytes
@@ -55,9 +63,12 @@ class Fbgemm:
             weights = torch._make_per_channel_quantized_tensor(integers, ones, zeros, 0)
             self._packed: Any = torch.ops.quantized.linear_prepack(weights, None)
 
-    def __call__(self, digits: torch.Tensor) -> torch.Tensor:
+    def __call__(self, integers: torch.Tensor) -> torch.Tensor:
+        return _wide_or_in_digits(self._product, integers)
+
+    def _product(self, unsigned: torch.Tensor, zero: int) -> torch.Tensor:
         product: torch.Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
-            digits, 1.0, ZERO, self._packed
+            unsigned.float() - zero, 1.0, zero, self._packed
         )
         return product
 
@@ -76,16 +87,18 @@ class OneDnn:
         self._ones = torch.ones(len(integers))
         self._zeros = torch.zeros(len(integers), dtype=torch.int32)
 
-    def __call__(self, digits: torch.Tensor) -> torch.Tensor:
-        unsigned = (digits + ZERO).to(torch.uint8)
+    def __call__(self, integers: torch.Tensor) -> torch.Tensor:
+        return _wide_or_in_digits(self._product, integers)
+
+    def _product(self, unsigned: torch.Tensor, zero: int) -> torch.Tensor:
         product: torch.Tensor = torch.ops.onednn.qlinear_pointwise(
-            unsigned, 1.0, ZERO, self._packed, self._ones, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
+            unsigned, 1.0, zero, self._packed, self._ones, self._zeros, None, 1.0, 0, torch.float32, "none", [], ""
         )
         return product
 
     def integers(self) -> torch.Tensor:
         """By a product with each unit vector, since the packed order cannot be read back."""
-        pieces = torch.split(torch.eye(self._columns), 256)
+        pieces = torch.split(torch.eye(self._columns, dtype=torch.uint8) + ZERO, 256)
         return torch.cat([self(units).to(torch.int8).T for units in pieces], dim=1).contiguous()
 
 
@@ -96,13 +109,34 @@ class Converted:
         self.nbytes = integers.nbytes
         self._integers = integers
 
-    def __call__(self, digits: torch.Tensor) -> torch.Tensor:
-        exact = digits.double()
+    def __call__(self, integers: torch.Tensor) -> torch.Tensor:
+        exact = integers.double() - ZERO
         pieces = torch.split(self._integers, max(PIECE // self._integers.shape[1], 1))
         return torch.cat([torch.mm(exact, piece.T.double()).float() for piece in pieces], dim=1)
 
     def integers(self) -> torch.Tensor:
         return self._integers
+
+
+def _wide_or_in_digits(product: Callable[[torch.Tensor, int], torch.Tensor], integers: torch.Tensor) -> torch.Tensor:
+    """The product of rows as they are, where sums are as wide, or in digits, whose products are put together again.
+
+    Args:
+        product: of numbers + zero, uint8 [n, in], and zero, with a matrix.
+    """
+    if adds_in_32_bits():
+        return product(integers, ZERO)
+    numbers = integers.to(torch.int16).sub_(ZERO)
+    high = numbers.add(DIGIT_ZERO).div_(RADIX, rounding_mode="floor")
+    digits = torch.cat((high, numbers.sub_(high, alpha=RADIX))).add_(DIGIT_ZERO).to(torch.uint8)
+    upper, lower = product(digits, DIGIT_ZERO).chunk(2)
+    return lower.add_(upper, alpha=RADIX)
+
+
+@cache
+def adds_in_32_bits(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether kernels of this processor, which the file describes as Linux does, hold every sum of two products."""
+    return bool(flags(processor) & WIDE_FLAGS)
 
 
 def pack(integers: torch.Tensor) -> IntegerProduct:
@@ -126,12 +160,12 @@ def kernel(processor: Path = Path("/proc/cpuinfo")) -> type[Fbgemm] | type[OneDn
 
 
 def _multiplies(one: Any) -> bool:
-    """Whether a kernel is there and exact at the largest digits and weights."""
+    """Whether a kernel is there and exact at the largest rows and weights."""
     try:
-        product = one(torch.full((32, 64), 127, dtype=torch.int8))(torch.full((2, 64), float(ZERO)))
+        product = one(torch.full((32, 64), 127, dtype=torch.int8))(torch.full((2, 64), LARGEST + ZERO).to(torch.uint8))
     except (RuntimeError, AttributeError, ValueError):
         return False
-    return bool((product == 64 * 127 * ZERO).all())
+    return bool((product == 64 * 127 * LARGEST).all())
 
 
 @contextmanager

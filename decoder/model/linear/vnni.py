@@ -1,7 +1,7 @@
 """An int8 layer's product in machine code (`vnni_code.py`), on x86 processors with AVX-512 VNNI.
 
-It gives the bits of `DigitProduct`: the same digits, exact sums, and the same float32 operations after them. The code
-is made at the first use, in a quarter of a second.
+It gives the bits of `TorchProduct`: the same integers, exact sums, and the same float32 operations after them. The code
+is made at the first use.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from decoder.dtypes import flags
-from decoder.model.linear.digit_product import DigitProduct
-from decoder.model.linear.integer_product import ZERO
+from decoder.model.linear.rounding import ZERO, rounded
 from decoder.model.linear.tiled_matrix import TiledMatrix
+from decoder.model.linear.torch_product import TorchProduct
 
 if TYPE_CHECKING:
     from decoder.model.linear.machine_code import Run
@@ -32,7 +32,7 @@ class VnniProduct:
     """The integers of a layer in the code's order, with their scales.
 
     Args:
-        integers: int8 [out, in], from -127 to 127, `in` a multiple of `COLUMNS`.
+        integers: int8 [out, in], from -127 to 127, of rotated weights, `in` a multiple of `COLUMNS`.
         scale: float32 [out].
         bias: [out] or None.
 
@@ -50,20 +50,15 @@ class VnniProduct:
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in], writes [n, out]."""
         if rows.dtype is not torch.bfloat16 or output.dtype is not torch.bfloat16:
-            rows = rows.float()
+            rows = rows.float()  # outputs are written in the rows' format
         self._matrix.multiply(rows, output, self._multiply)
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
-        matrix, count, low = self._matrix, len(rows), rows.numel()
-        digits, steps = torch.empty(2 * low, dtype=torch.uint8), torch.empty(count, dtype=torch.float32)
-        make, multiply = functions()[rows.dtype]
-        make(
-            [rows.data_ptr(), matrix.columns, count, digits.data_ptr(), low, steps.data_ptr(), 0],
-            min(matrix.threads, count),
-        )
-        multiply(
+        matrix = self._matrix
+        integers, steps = rounded(rows)
+        functions()[rows.dtype](
             [
-                digits.data_ptr(), matrix.columns, count, low, steps.data_ptr(), matrix.tiles.data_ptr(),
+                integers.data_ptr(), matrix.columns, len(rows), steps.data_ptr(), matrix.tiles.data_ptr(),
                 self._scale.data_ptr(), self._bias.data_ptr(), self._zero.data_ptr(), output.data_ptr(), matrix.width,
                 len(matrix.tiles), matrix.share, 0,
             ],
@@ -103,13 +98,13 @@ def _right() -> bool:
     scale, bias = torch.linspace(0.5, 2.0, 70), torch.linspace(-1.0, 1.0, 70)
     outputs = torch.empty(2, 5, 70)
     VnniProduct(integers, scale, bias)(rows, outputs[0])
-    DigitProduct(integers, scale, bias)(rows, outputs[1])
+    TorchProduct(integers, scale, bias)(rows, outputs[1])
     return torch.equal(*outputs)
 
 
 @cache
-def functions() -> dict[torch.dtype, tuple[Run, Run]]:
-    """Digits and products, for rows of each dtype.
+def functions() -> dict[torch.dtype, Run]:
+    """Products, for outputs of each dtype.
 
     Raises:
         ImportError, TypeError: llvmlite is missing, or too old.
@@ -119,5 +114,4 @@ def functions() -> dict[torch.dtype, tuple[Run, Run]]:
     from decoder.model.linear.vnni_code import program
 
     made = program().compiled("avx512vnni")
-    widths = {torch.bfloat16: 16, torch.float32: 32}
-    return {dtype: (made[f"digits_{bits}"], made[f"product_{bits}"]) for dtype, bits in widths.items()}
+    return {torch.bfloat16: made["product_16"], torch.float32: made["product_32"]}

@@ -10,18 +10,19 @@ import pytest
 import torch
 
 from decoder.model.linear import int8_linear, vnni
-from decoder.model.linear.digit_product import DigitProduct
 from decoder.model.linear.int8_linear import Int8Linear, product_class, quantised
+from decoder.model.linear.rotation import rotated
+from decoder.model.linear.torch_product import TorchProduct
 from decoder.model.linear.vnni import VnniProduct
 
 here = pytest.mark.skipif(not vnni.suits(), reason="the processor has no AVX-512 VNNI, or AMX")
 
 
-def products(out: int, columns: int, bias: bool, dtype: torch.dtype) -> tuple[VnniProduct, DigitProduct]:
+def products(out: int, columns: int, bias: bool, dtype: torch.dtype) -> tuple[VnniProduct, TorchProduct]:
     source = torch.Generator().manual_seed(out + columns)
     integers, scale = quantised(torch.randn(out, columns, generator=source))
     added = torch.randn(out, generator=source).to(dtype) if bias else None
-    return VnniProduct(integers, scale, added), DigitProduct(integers, scale, added)
+    return VnniProduct(integers, scale, added), TorchProduct(integers, scale, added)
 
 
 @here
@@ -52,10 +53,10 @@ def test_it_is_used_where_it_is_for_the_processor() -> None:
 def test_the_largest_sums_are_exact() -> None:
     integers = torch.full((64, 9008), 127, dtype=torch.int8)
     integers[1::2] = -127
-    rows = torch.full((2, 9008), 1.0)
-    rows[1] = -1.0
+    rows = rotated(torch.ones(2, 9008))  # whose integers are all as large as can be
+    rows[1] *= -1
     found, wanted = torch.empty(2, 2, 64).unbind()
-    for product, output in ((VnniProduct, found), (DigitProduct, wanted)):
+    for product, output in ((VnniProduct, found), (TorchProduct, wanted)):
         product(integers, torch.ones(64), None)(rows, output)
     assert torch.equal(found, wanted)
     assert torch.allclose(found[0, :2], torch.tensor([127.0, -127.0]) * 9008)
@@ -83,7 +84,7 @@ def test_integers_are_kept_once() -> None:
 @here
 def test_a_layer_takes_it_where_its_columns_fit() -> None:
     assert product_class(64) is VnniProduct
-    assert product_class(24) is DigitProduct
+    assert product_class(24) is TorchProduct
     assert int8_linear.kernel_name() == "VnniProduct"
     made = Int8Linear(torch.randn(8, 64, generator=torch.Generator().manual_seed(1)), None, torch.bfloat16)
     assert isinstance(made.product, VnniProduct)
