@@ -15,7 +15,7 @@ from workers.support.contradiction import BUT
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
-from workers.support.ruling_out import MOSTLY, restricts, rules_out
+from workers.support.ruling_out import MOSTLY, goes_on_meanwhile, restricts, rules_out
 from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition, wants_reason
 from workers.support.words.days import DAYS
@@ -23,7 +23,14 @@ from workers.support.words.groups import counts_for_another
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, turned
 from workers.support.words.time_ends import is_other_end
-from workers.support.words.units import counts_another, counts_otherwise, lacks_amount, measures_another
+from workers.support.words.units import (
+    counts_another,
+    counts_otherwise,
+    lacks_amount,
+    measured,
+    measures_another,
+    names_share,
+)
 from workers.support.words.word_forms import SHARED, near
 
 _OTHERWISE = frozenset(
@@ -58,7 +65,11 @@ class Denials:
             return True
         if measures_another(claim.said, asked.words) or lacks_amount(claim.said, asked.words):
             return True
-        if claim.verdict == "no" or claim.negations:
+        if claim.verdict == "no":
+            return False
+        if any(goes_on_meanwhile(statement, claim.said, asked) for statement in self._statements):
+            return True
+        if claim.negations:
             return False
         if self._is_other_end(claim) or self._is_of_nothing_here(claim, words):
             return True
@@ -72,6 +83,10 @@ class Denials:
             return True
         if statement.row is not None:
             if fact and not claim.verdict and self._is_of_no_row(words, statement):
+                return True
+            if fact and (statement.row.identifies(measured(claim.said)) or self._is_of_a_lesser_row(words, statement)):
+                return True
+            if fact and self._is_of_a_sibling(words, statement):
                 return True
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
         if claim.verdict == "yes" and restricts(statement, words, self._question):
@@ -179,7 +194,10 @@ class Denials:
             one.row is None
             and one.passage == statement.passage
             and all(near(name, one.words) for name in names)
-            and counts_otherwise(words_of(one.text), there, numbers, asked.vocabulary.content)
+            and (
+                counts_otherwise(words_of(one.text), there, numbers, asked.vocabulary.content)
+                or (names_share(words_of(one.text)) and not one.words.isdisjoint(asked.asked.difference(names)))
+            )
             for one in self._statements
         )
 
@@ -255,6 +273,39 @@ class Denials:
         here = frozenset().union(*row.cells)
         own = frozenset(word for word in words if not word[0].isdigit())
         return bool(names) and not any(near(word, here) for word in names) and not own & row.cells[0]
+
+    def _is_of_a_lesser_row(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim has a number of a row that has fewer of the words that were asked than the head of another
+        row, and none of those: "an oil change for a yawl" beside `Yawl | 120` where `Oil change` heads a row."""
+        row, asked = statement.row, self._question
+        if row is None or not any(word[0].isdigit() and word not in asked.asked for word in words):
+            return False
+        here = statement.around | statement.words | frozenset().union(*row.above)
+        own = [word for word in asked.content if near(word, frozenset().union(*row.cells))]
+        heads = (one.row.cells[0] for one in self._statements if one.row is not None)
+        return any(
+            len(head) > max(len(own), 1) and asked.asked.issuperset(head) and not any(near(word, here) for word in head)
+            for head in heads
+        )
+
+    def _is_of_a_sibling(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim has a number of a column that was not asked for, and a table has the name of that next
+        to a word of the question that this one lacks: a price for cats of a rabbit."""
+        row, asked = statement.row, self._question
+        if row is None:
+            return False
+        numbers = {word for word in words if word[0].isdigit() and word not in asked.asked}
+        columns = [n for n, cell in enumerate(row.cells) if n and not numbers.isdisjoint(cell) and n < len(row.above)]
+        names = frozenset().union(*(row.above[n] for n in columns)).difference(asked.asked)
+        here = statement.around.union(*row.cells, *row.above)
+        lacking = {word for word in asked.asked if not near(word, here)}
+        return any(
+            not lacking.isdisjoint(cell) and any(not names.isdisjoint(other) for other in axis if other is not cell)
+            for one in self._statements
+            if one.row is not None and lacking
+            for axis in (one.row.labels, one.row.above[1:])
+            for cell in axis
+        )
 
     def _names_missing(self, statement: Statement) -> list[str]:
         """The names of the question that neither a statement nor the headings above it have."""

@@ -6,7 +6,7 @@ Of one question; a statement says no to what was asked, or says for whom alone i
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import Question
@@ -20,6 +20,17 @@ MOSTLY = 0.6
 
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
+)
+_HOLDING_IN_LINES = """
+    apply applies applied hold holds gilt gelten geldt gelden aplica aplican vale valen
+    stay stays remain remains keep keeps bleibt bleiben blijft blijven sigue siguen
+"""
+_HOLDING = _HOLDING_IN_LINES.split()
+"""Verbs that say that something holds, or goes on: they add nothing to what does."""
+_MEANWHILE = re.compile(
+    r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
+    r"|(?:in|während) dieser zeit|währenddessen|(?:in|gedurende|tijdens) (?:die|deze) (?:tijd|periode)"
+    r"|ondertussen|intussen|durante ese (?:tiempo|período)|mientras tanto)\b"
 )
 _RESTRICTING_IN_LINES = """
     only must least minimum minimal nur muss müssen mindestens mindestalter erst ausschließlich
@@ -48,8 +59,24 @@ def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, boo
     for first, second in _JOINED.findall(text.casefold()):
         for one, other in ((first, second), (second, first)):
             content -= set(of(other)) - asked if asked.intersection(of(one)) else set()
-    content -= (set(question.vocabulary.content(implied(question.words))) - asked) | ranged
+    content -= (set(question.vocabulary.content([*implied(question.words), *_HOLDING])) - asked) | ranged
     return len(content) + bool(ranged) > 1 and asked.issuperset(content)
+
+
+def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Question) -> bool:
+    """Whether it says of nothing but what was asked that it is otherwise in the time that the sentence before it names:
+    "The office stays open in that time" behind "In May the library is closed", of a closed office.
+
+    Args:
+        said: all words of the claim.
+    """
+    text, meanwhile = _MEANWHILE.subn(" ", statement.text.casefold())
+    words = words_of(text)
+    if not (meanwhile and turned(said, words)):
+        return False
+    known = {*question.content, *question.vocabulary.content([*implied(words), *_HOLDING])}
+    content = question.vocabulary.content(words)
+    return known.issuperset(content) and not question.asked.isdisjoint(content)
 
 
 def rules_out(statement: Statement, said: Collection[str], yes: bool, question: Question) -> bool:

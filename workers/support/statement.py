@@ -126,8 +126,8 @@ def _days(said: str, question: Question) -> dict[str, bool]:
 
 
 def _sizes_of(row: Row, question: Question) -> dict[str, bool]:
-    """The days of the question at the head of a row, and its ages in a column of ages."""
-    found = _days(row.texts[0], question)
+    """The days of the question at the head of a row, or else in its cells, and its ages in a column of ages."""
+    found = _days(row.texts[0], question) or _days(" ".join(row.texts[1:]), question)
     for header, text in zip(row.above, row.texts, strict=False):
         ages = None if _AGES.isdisjoint(header) else Range.read(text)
         for size in question.sizes if ages else ():

@@ -28,6 +28,8 @@ _BETWEEN = re.compile(r"(?<!\\)\|")
 
 _STATES = frozenset(STATES.values())
 _OPEN = frozenset(("open",))
+_IDENTIFIERS = ("extens", "teleph", "telef", "phone", "durchwahl", "toestel", "mobil", "fax")
+"""What words begin with that head columns of numbers which count nothing."""
 _TIMES = re.compile(r"\d[:.]\d\d\b|\d\s*(?:am|pm|uhr|uur|h)\b", re.IGNORECASE)
 _YES = frozenset(("yes", "y", "ja", "sí", "si", "oui", "sim", "true", "x", "✓", "✔", "✅", "☑", "是", "有"))
 _NO = frozenset(("no", "n", "nein", "nee", "non", "não", "false", "✗", "✘", "❌", "☐", "-", "–", "—", "否", "无", "無"))
@@ -163,6 +165,14 @@ class Row:
         for value in values:
             holding = {number for number, cell in enumerate(self.cells) if value in cell}
             if value[0].isdigit() and holding and named.isdisjoint(holding):
+                return True
+        return False
+
+    def identifies(self, numbers: Collection[str]) -> bool:
+        """Whether one of some numbers stands in columns of telephone numbers alone."""
+        for value in numbers:
+            holding = [n for n, cell in enumerate(self.cells) if value in cell and n < len(self.above)]
+            if holding and all(any(word.startswith(_IDENTIFIERS) for word in self.above[n]) for n in holding):
                 return True
         return False
 

@@ -86,6 +86,34 @@ _TIMES = frozenset(_TIMES_IN_LINES.split())
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
+_SHARES = frozenset(
+    (
+        "half",
+        "hälfte",
+        "halb",
+        "halben",
+        "helft",
+        "halve",
+        "mitad",
+        "percent",
+        "prozent",
+        "procent",
+        "double",
+        "doppelt",
+    )
+)
+
+
+def names_share(words: Sequence[str]) -> bool:
+    """Whether words say how much of an amount is meant: "members pay half the fee"."""
+    return not _SHARES.isdisjoint(words)
+
+
+def measured(said: Sequence[str]) -> list[str]:
+    """The numbers of a claim that have a unit, in their usual form."""
+    return [usual_form(number) for number, behind in counted(said) if behind and behind[0] in _GROUPS]
+
+
 def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Whether it was asked how deep something is, and a claim has numbers of other units alone: 45 minutes."""
     if not any(how in _HOW and what in _OF_LENGTH for how, what in pairwise(asked)):
