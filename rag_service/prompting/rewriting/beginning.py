@@ -40,6 +40,8 @@ INSTEAD = re.compile(
     re.IGNORECASE,
 )
 """What a follow-up begins with that puts something else in the place of what was asked about."""
+_CONDITION = re.compile(r"(?:if|wenn|falls|als|indien|si)\s", re.IGNORECASE)
+"""What another condition begins with."""
 _PLACE = re.compile(
     r"(?P<at>in|on|at|for|of|from|with|without|during|after|bei|beim|im|am|für|von|vom|mit|ohne|während|nach|op|bij|voor|van|met"
     r"|zonder|tijdens|na|dans|pour|chez|avec|sans|pendant|au|para|con|sin|durante)\s",
@@ -179,7 +181,11 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
     """
     if _NOTHING.search(question):
         return Beginning()
-    if text := _as_before(question, past) or beginning_with(question, past[-1] if past else ""):
+    if (
+        text := _under_condition(question, past)
+        or _as_before(question, past)
+        or beginning_with(question, past[-1] if past else "")
+    ):
         return Beginning(text)
     found = _pronouns(question)
     if not found or _means_itself(before := question[: found[0].start("it")], found[0]["it"]):
@@ -225,6 +231,18 @@ def _instead(question: str) -> tuple[str, bool, list[str]]:
     if not (instead or place) or not 0 < len(own) <= MOST_WORDS or not ASKS.isdisjoint(own):
         return "", False, []
     return rest, place, own
+
+
+def _under_condition(question: str, past: Sequence[str]) -> str:
+    """The question before with another condition at its end: "And if my cat is ill?" "" for other follow-ups, and where a
+    word of the condition may mean what was asked before."""
+    instead = INSTEAD.match(question)
+    rest = question[instead.end() :].strip() if instead else ""
+    words = _last_whole(past).rstrip(_END).split()
+    if not _CONDITION.match(rest) or not words or pronouns(rest) or len(rest.split()) > MOST_WORDS:
+        return ""
+    before = next((n for n, word in enumerate(words) if n and _CONDITION.match(f"{word} ")), len(words))
+    return " ".join([*words[:before], rest.rstrip(_END)])
 
 
 def _last_whole(past: Sequence[str]) -> str:

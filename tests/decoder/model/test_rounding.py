@@ -83,8 +83,9 @@ def test_what_is_no_number_leaves_no_finite_step(form: object) -> None:
     assert steps.isfinite().tolist() == [False, False, True]
 
 
-def test_rows_that_are_no_block_of_memory_are_read_as_they_are() -> None:
-    wide = rows_of_all_magnitudes(6, 128).bfloat16()
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+def test_rows_that_are_no_block_of_memory_are_read_as_they_are(dtype: torch.dtype) -> None:
+    wide = rows_of_all_magnitudes(6, 128).to(dtype)
     for found, wanted in zip(rounding.rounded(wide[::2, ::2]), rounding.readable(wide[::2, ::2]), strict=True):
         assert torch.equal(found, wanted)
     assert rounding.rounded(wide[:0])[0].shape == (0, 128)

@@ -50,7 +50,7 @@ def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path
 def test_progress_leaves_nothing_where_there_is_no_terminal(api_url: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# Kiwis\n\nKiwis are green.")
     done = rag("ingest", "a.md", "-c", "quiet", "--url", api_url)
-    assert (done.stdout, done.stderr) == ("1 of 1 files are in 'quiet': 1 new.\n", "")
+    assert (done.stdout, done.stderr) == ("1 of 1 file is in 'quiet': 1 new.\n", "")
     found = rag("search", "kiwis", "-c", "quiet", "--url", api_url)
     assert found.stdout.endswith("Kiwis are green.\n")
     assert not found.stdout.endswith("\n\n")

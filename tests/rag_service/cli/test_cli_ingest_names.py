@@ -22,9 +22,9 @@ def test_a_file_that_came_with_its_folder_stays_one_document(api_url: str, tmp_p
         return result.stdout
 
     assert ingest(folder) == "2 of 2 files are in 'once': 2 new.\n"
-    assert ingest(folder / "one.md") == "1 of 1 files are in 'once': 1 unchanged.\n"
+    assert ingest(folder / "one.md") == "1 of 1 file is in 'once': 1 unchanged.\n"
     (folder / "sub" / "two.md").write_text("# Plums\n\nPlums are yellow.")
-    assert ingest(folder / "sub" / "two.md") == "1 of 1 files are in 'once': 1 replaced.\n"
+    assert ingest(folder / "sub" / "two.md") == "1 of 1 file is in 'once': 1 replaced.\n"
     (folder / "sub" / "three.md").write_text("# Figs\n\nFigs are sweet.")
     assert ingest(folder / "sub") == "2 of 2 files are in 'once': 1 new, 1 unchanged.\n"
     told = json.loads(rag("ingest", str(folder / "one.md"), "-c", "once", "--url", api_url, "--json").stdout)

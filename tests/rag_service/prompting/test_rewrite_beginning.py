@@ -57,6 +57,18 @@ def test_the_question_before_is_one_that_says_what_is_asked() -> None:
         ("When does the club close on weekdays?", "on bank holidays", "When does the club close on bank holidays"),
         ("Warum werden Kaffeemaschinen länger geprüft?", "Wie lange?", "Wie lange werden Kaffeemaschinen"),
         ("May children come?", "Why?", "Why may children"),
+        (
+            "What does cancelling a tour cost?",
+            "And if my dog is ill?",
+            "What does cancelling a tour cost if my dog is ill",
+        ),
+        (
+            "Was kostet die Absage, wenn ich krank bin?",
+            "Und wenn ich umziehe?",
+            "Was kostet die Absage, wenn ich umziehe",
+        ),
+        ("Gaat de wandeling door?", "En als het regent?", "Gaat de wandeling door als het regent"),
+        ("What does a tour cost for my dog?", "And if it is ill?", ""),
         ("When is the library open?", "Since when?", "Since when is the"),
         ("Hoe lang duurt de cursus?", "Waar?", "Waar duurt de"),
         ("¿Dónde está el museo?", "¿Desde cuándo?", "Desde cuándo está el"),

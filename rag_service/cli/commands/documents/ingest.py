@@ -97,7 +97,8 @@ def ingest(
         if wait:
             told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
             place = f"{collection!r}: {told}" if told else f"{collection!r}"
-            out().print(f"{len(sources) - len(failures)} of {len(sources)} files are in {place}.")
+            ingested = len(sources) - len(failures)
+            out().print(f"{ingested} of {count(len(sources), 'file')} {'is' if ingested == 1 else 'are'} in {place}.")
             if outcomes["replaced"] and not outcomes["unchanged"] and not all(source.alone for source in sources):
                 say_dim(_REPLACED)
             for folder, gone in _left(paths, before - {source.name for source in sources}):
