@@ -234,8 +234,10 @@ def _instead(question: str) -> tuple[str, bool, list[str]]:
 
 
 def _under_condition(question: str, past: Sequence[str]) -> str:
-    """The question before with another condition at its end: "And if my cat is ill?" "" for other follow-ups, and where a
-    word of the condition may mean what was asked before."""
+    """The question before with another condition at its end: "And if my cat is ill?"
+
+    "" for other follow-ups, and where a word of the condition may mean what was asked before.
+    """
     instead = INSTEAD.match(question)
     rest = question[instead.end() :].strip() if instead else ""
     words = _last_whole(past).rstrip(_END).split()
