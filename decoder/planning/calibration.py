@@ -16,7 +16,7 @@ import torch
 
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention
-from decoder.model.linear import packed_linear
+from decoder.model.linear import packed_linear, rounding
 from decoder.model.linear.int8_linear import kernel_name
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.pass_parts import TreePass
@@ -104,7 +104,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):
         facts += ("tiled",)
     if target.int8:
-        facts += ("int8", kernel_name())
+        facts += ("int8, rotated", kernel_name(), str(rounding.available()))
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

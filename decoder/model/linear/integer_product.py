@@ -1,6 +1,6 @@
 """Products with matrices of eight-bit integers whose sums are exact, so that a row's do not depend on other rows.
 
-Three kernels, chosen by the processor. All give the same numbers:
+Three kernels, chosen by the processor. All give the same numbers, in digits (below) for up to 16,512 columns:
 
 * oneDNN's, where the processor has matrix units for integers (AMX);
 * FBGEMM's on other x86 processors, the fastest for a few rows, from AVX2 on;
@@ -28,8 +28,8 @@ from decoder.model.linear.rounding import LARGEST, ZERO
 RADIX = 16
 DIGIT_ZERO = RADIX // 2
 """Digits are from -DIGIT_ZERO to DIGIT_ZERO, and stored as what they are above -DIGIT_ZERO."""
-WIDE_FLAGS = frozenset({"avx512_vnni", "avx_vnni"})
-"""Of processors that add products in 32 bits."""
+WIDE_FLAGS = frozenset({"avx512_vnni"})
+"""Of processors on which all kernels add products in 32 bits; with AVX-VNNI alone not all do."""
 PIECE = 1 << 24
 """Most weights that are converted at once: 64 MB in float32."""
 

@@ -1,4 +1,6 @@
-"""Machine code for processors with AVX-512, made with llvmlite, which comes with numba, and run on torch's threads.
+"""Machine code for x86 processors, made with llvmlite, which comes with numba, and run on torch's threads.
+
+Its registers have 16 numbers, as AVX-512's; where those have fewer, LLVM divides them.
 
 A function takes one pointer, to 64-bit numbers: its fields. Several threads call it with the same pointer and share
 the work by a counter, the last field. Knows memory, arithmetic and threads; knows no tensor and no layer.

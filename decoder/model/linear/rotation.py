@@ -23,7 +23,7 @@ def rotated(rows: torch.Tensor) -> torch.Tensor:
     """Rows [n, in], of any floating dtype -> float32 [n, in]; twice gives the rows again, but for rounding."""
     turned, block, apart = rows.float(), block_of(rows.shape[1]), 1
     while apart < block:
-        first, second = turned.reshape(len(rows), -1, 2, apart).unbind(2)
+        first, second = turned.reshape(len(rows), rows.shape[1] // (2 * apart), 2, apart).unbind(2)
         turned = torch.stack((first + second, first - second), 2)
         apart *= 2
     return turned.reshape(rows.shape).mul(block**-0.5)

@@ -1,7 +1,7 @@
 """Rows of activations as integers: each row is rotated (`rotation.py`) and rounded to multiples of a step of its own.
 
-There is a readable form, and machine code for x86 processors with AVX2 that gives the same bits (`rounding_code.py`,
-made at the first use). Knows rows; knows no weights and no layer.
+There is a readable form, and machine code for x86 processors with AVX2 that gives the same bits of finite rows
+(`rounding_code.py`, made at the first use). Knows rows; knows no weights and no layer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LARGEST = 127
 ZERO = 128
 """Integers are stored without a sign: as what they are above -ZERO."""
 SMALLEST = 1e-30
-"""A row of zeros has a step of this over `LARGEST`."""
+"""The least that a row's largest magnitude counts as, so that a row of zeros has a step."""
 _ALONE = 1 << 14
 """Fewer numbers than this are rounded on one thread: waking another takes longer."""
 
@@ -84,11 +84,12 @@ def _run(name: str, rows: torch.Tensor, results: list[int]) -> None:
 
 
 _BITS = {torch.bfloat16: 16, torch.float32: 32}
+FLAGS = frozenset({"avx2", "fma"})
 
 
 def suits(processor: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether the code is worth its while on a processor, which the file describes as Linux does."""
-    return "avx2" in flags(processor)
+    return flags(processor) >= FLAGS
 
 
 @cache
@@ -102,9 +103,14 @@ def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def _right() -> bool:
-    """Whether some rows get the reference's bits."""
-    rows = torch.linspace(-1.0, 1.0, 3 * 512).view(3, 512).pow(5)
-    return all(torch.equal(*pair) for pair in zip(_compiled(rows), readable(rows), strict=True))
+    """Whether some rows get the reference's bits, in each format and each size of blocks."""
+    for columns in (512, 576, 48):
+        rows = torch.linspace(-1.0, 1.0, 65 * columns).view(65, columns).pow(5)
+        for dtype in _BITS:
+            given = rows.to(dtype)
+            if not all(torch.equal(*pair) for pair in zip(_compiled(given), readable(given), strict=True)):
+                return False
+    return True
 
 
 @cache

@@ -1,7 +1,7 @@
 """An int8 layer's product in machine code (`vnni_code.py`), on x86 processors with AVX-512 VNNI.
 
-It gives the bits of `TorchProduct`: the same integers, exact sums, and the same float32 operations after them. The code
-is made at the first use.
+It gives the bits of `TorchProduct` of finite rows: the same integers, exact sums, and the same float32 operations after
+them. The code is made at the first use.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from decoder.dtypes import flags
-from decoder.model.linear.rounding import ZERO, rounded
+from decoder.model.linear.rounding import ZERO, rotated, rounded
 from decoder.model.linear.tiled_matrix import TiledMatrix
 from decoder.model.linear.torch_product import TorchProduct
 
@@ -91,10 +91,11 @@ def available(processor: Path = Path("/proc/cpuinfo")) -> bool:
 
 
 def _right() -> bool:
-    """Whether products equal the reference's at the largest numbers."""
-    integers = torch.full((70, 64), 127, dtype=torch.int8)
-    integers[1::2] = -127
+    """Whether products equal the reference's, among them those of the largest numbers."""
+    integers = (torch.arange(70 * 64) * 37 % 255 - 127).view(70, 64).to(torch.int8)
+    integers[1], integers[2] = 127, -127
     rows = torch.linspace(-1.0, 1.0, 5 * 64).view(5, 64)
+    rows[0], rows[1] = rotated(torch.stack((torch.ones(64), -torch.ones(64))))  # whose integers are 127 and -127
     scale, bias = torch.linspace(0.5, 2.0, 70), torch.linspace(-1.0, 1.0, 70)
     outputs = torch.empty(2, 5, 70)
     VnniProduct(integers, scale, bias)(rows, outputs[0])
