@@ -22,6 +22,12 @@ _ASKING_IN_LINES = """
     qué cuál cuáles quién cuándo dónde cómo cuánto cuánta
 """
 _ASKING = frozenset(_ASKING_IN_LINES.split())
+_HOLDING_IN_LINES = """
+    apply applies applied hold holds gilt gelten geldt gelden aplica aplican vale valen
+    stay stays remain remains keep keeps bleibt bleiben blijft blijven sigue siguen
+"""
+_HOLDING = _HOLDING_IN_LINES.split()
+"""Verbs that say that something holds, or goes on: they add nothing to what does."""
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -44,6 +50,7 @@ class Question:
         sizes: its numbers with units, and ages.
         numbers: its numbers, each with the stem of the word behind it.
         days: its days of the week, by their content words.
+        holding: the content words, in its language, of verbs that say that something holds.
         columns: its content words, and all that say that a number is a price if one of them does: "price" heads what
             "cost" asks for.
     """
@@ -64,6 +71,7 @@ class Question:
         self.numbers = [*self._measured()]
         days = [(word, DAYS[word]) for word in self.words if word in DAYS]
         self.days = {stem: day for word, day in days for stem in self.vocabulary.content([word])}
+        self.holding = frozenset(self.vocabulary.content(_HOLDING))
         pricing = self.vocabulary.pricing
         self.columns = [*self.content, *(() if pricing.isdisjoint(self.content) else pricing)]
 

@@ -21,12 +21,6 @@ MOSTLY = 0.6
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
 )
-_HOLDING_IN_LINES = """
-    apply applies applied hold holds gilt gelten geldt gelden aplica aplican vale valen
-    stay stays remain remains keep keeps bleibt bleiben blijft blijven sigue siguen
-"""
-_HOLDING = _HOLDING_IN_LINES.split()
-"""Verbs that say that something holds, or goes on: they add nothing to what does."""
 _MEANWHILE = re.compile(
     r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
     r"|(?:in|während) dieser zeit|währenddessen|(?:in|gedurende|tijdens) (?:die|deze) (?:tijd|periode)"
@@ -59,7 +53,7 @@ def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, boo
     for first, second in _JOINED.findall(text.casefold()):
         for one, other in ((first, second), (second, first)):
             content -= set(of(other)) - asked if asked.intersection(of(one)) else set()
-    content -= (set(question.vocabulary.content([*implied(question.words), *_HOLDING])) - asked) | ranged
+    content -= (set(question.vocabulary.content(implied(question.words))).union(question.holding) - asked) | ranged
     return len(content) + bool(ranged) > 1 and asked.issuperset(content)
 
 
@@ -74,7 +68,7 @@ def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Quest
     words = words_of(text)
     if not (meanwhile and turned(said, words)):
         return False
-    known = {*question.content, *question.vocabulary.content([*implied(words), *_HOLDING])}
+    known = {*question.content, *question.holding, *question.vocabulary.content(implied(words))}
     content = question.vocabulary.content(words)
     return known.issuperset(content) and not question.asked.isdisjoint(content)
 
