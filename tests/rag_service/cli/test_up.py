@@ -73,7 +73,7 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     def rag(*arguments: str) -> Result:
         return rag_in(tmp_path, {"RAG_DATA_DIR": str(stack.data_dir)}, *arguments)
 
-    assert "1 of 1 files" in rag("ingest", "fox.md").stdout
+    assert "1 of 1 file" in rag("ingest", "fox.md").stdout
     asked = rag("ask", "What jumps?", "--max-tokens", "8", "--json")
     assert asked.exit_code == 0, asked.stderr
     assert json.loads(asked.stdout)["usage"]["completion_tokens"] == 8
@@ -99,7 +99,7 @@ def test_up_from_start_to_stop(stack: Stack, tmp_path: Path) -> None:
     assert redis.get("kept") == "yes"
     redis.close()
     (tmp_path / "dog.md").write_text("# Dogs\n\nThe lazy dog sleeps.")
-    assert "1 of 1 files" in rag("ingest", "dog.md").stdout
+    assert "1 of 1 file" in rag("ingest", "dog.md").stdout
     assert rag("ask", "What sleeps?", "--max-tokens", "4").exit_code == 0
 
     children = stack.children()
