@@ -53,6 +53,9 @@ class Contradictions:
             states = claim.verdict or claim.negations  # a row's no belongs to what else was asked
             text = statement.row.says(words, {*asked.content, *words} if states else ())
             there = words_of(text)
+        else:
+            text = self._half(words, text)
+            there = words_of(text)
         excepted = self._excepted(claim, words, text)
         if excepted is not None:
             return excepted, excepted
@@ -65,6 +68,12 @@ class Contradictions:
         there = words_of(self._deciding(words, clauses(text)))
         nearly = (claim.negations % 2 != negations(there) % 2) != turned(claim.said, there)
         return nearly, nearly and whole
+
+    def _half(self, words: Sequence[str], text: str) -> str:
+        """The part between semicolons that has nearly all of a claim's words, or else the whole sentence: "Ropes are
+        not lent; in the hall a rope costs 6 euros"."""
+        of = self._question.vocabulary.of
+        return next((half for half in text.split(";") if self._share(words, frozenset(of(half))) >= NEARLY), text)
 
     def _excepted(self, claim: Claim, words: Sequence[str], text: str) -> bool | None:
         """Whether a clause that makes an exception of some of a claim's words contradicts it: "closed, except on Easter

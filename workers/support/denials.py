@@ -15,7 +15,14 @@ from workers.support.contradiction import BUT
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
-from workers.support.ruling_out import MOSTLY, goes_on_meanwhile, restricts, rules_out
+from workers.support.ruling_out import (
+    MOSTLY,
+    denies_it_all,
+    goes_on_meanwhile,
+    is_for_the_rest_only,
+    restricts,
+    rules_out,
+)
 from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition, wants_reason
 from workers.support.words.days import DAYS
@@ -69,11 +76,14 @@ class Denials:
             return False
         if any(goes_on_meanwhile(statement, claim.said, asked) for statement in self._statements):
             return True
+        said, yes = frozenset(words), bool(claim.verdict)
+        for statement in self._statements:
+            if is_for_the_rest_only(statement, asked) if yes else denies_it_all(statement, said, asked):
+                return True
         if claim.negations:
             return False
         if self._is_other_end(claim) or self._is_of_nothing_here(claim, words):
             return True
-        said, yes = frozenset(words), bool(claim.verdict)
         return any(rules_out(statement, said, yes, asked) for statement in self._statements)
 
     def of_statement(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:

@@ -28,6 +28,12 @@ _HOLDING_IN_LINES = """
 """
 _HOLDING = _HOLDING_IN_LINES.split()
 """Verbs that say that something holds, or goes on: they add nothing to what does."""
+_BRINGING_IN_LINES = """
+    bring brings bringing come comes along take takes mitbringen mitnehmen mitkommen bringt kommt mitgebracht
+    meenemen meebrengen meekomen komen mee traer llevar venir
+"""
+BRINGING = frozenset(_BRINGING_IN_LINES.split())
+"""Who brings a guest asks whether the guest may come along."""
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -51,6 +57,7 @@ class Question:
         numbers: its numbers, each with the stem of the word behind it.
         days: its days of the week, by their content words.
         holding: the content words, in its language, of verbs that say that something holds.
+        brings: it has a verb for bringing somebody along.
         columns: its content words, and all that say that a number is a price if one of them does: "price" heads what
             "cost" asks for.
     """
@@ -72,6 +79,7 @@ class Question:
         days = [(word, DAYS[word]) for word in self.words if word in DAYS]
         self.days = {stem: day for word, day in days for stem in self.vocabulary.content([word])}
         self.holding = frozenset(self.vocabulary.content(_HOLDING))
+        self.brings = not BRINGING.isdisjoint(self.words)
         pricing = self.vocabulary.pricing
         self.columns = [*self.content, *(() if pricing.isdisjoint(self.content) else pricing)]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from workers.support.passages.rows import UNITLESS
-from workers.support.question import Question
+from workers.support.question import BRINGING, Question
 from workers.support.statement import Statement
 from workers.support.words.polarity import ONLY, negations, words_of
 from workers.support.words.states import implied, turned
@@ -21,6 +21,7 @@ MOSTLY = 0.6
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
 )
+_HALVES = re.compile(r";|,?\s(?:but|while|whereas|aber|während|maar|terwijl|pero|mientras)\s")
 _MEANWHILE = re.compile(
     r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
     r"|(?:in|während) dieser zeit|währenddessen|(?:in|gedurende|tijdens) (?:die|deze) (?:tijd|periode)"
@@ -54,7 +55,9 @@ def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, boo
         for one, other in ((first, second), (second, first)):
             content -= set(of(other)) - asked if asked.intersection(of(one)) else set()
     content -= (set(question.vocabulary.content(implied(question.words))).union(question.holding) - asked) | ranged
-    return len(content) + bool(ranged) > 1 and asked.issuperset(content)
+    comes_along = question.brings and not BRINGING.isdisjoint(words)
+    content -= set(question.vocabulary.content(sorted(BRINGING))) - asked if comes_along else set()
+    return bool(content) and len(content) + bool(ranged) + comes_along > 1 and asked.issuperset(content)
 
 
 def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Question) -> bool:
@@ -71,6 +74,32 @@ def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Quest
     known = {*question.content, *question.holding, *question.vocabulary.content(implied(words))}
     content = question.vocabulary.content(words)
     return known.issuperset(content) and not question.asked.isdisjoint(content)
+
+
+def is_for_the_rest_only(statement: Statement, question: Question) -> bool:
+    """Whether half of a sentence says of a word that was asked that it has something only, and the other half has
+    another such word: "We take cash at the desk; the shop takes cards only", of cash in the shop."""
+    halves = _HALVES.split(statement.text)
+    contents = [frozenset(question.vocabulary.of(half)) & question.asked for half in halves]
+    for number, half in enumerate(halves):
+        rest = frozenset().union(*(one for n, one in enumerate(contents) if n != number))
+        if not ONLY.isdisjoint(words_of(half)) and contents[number] - rest and rest - contents[number]:
+            return True
+    return False
+
+
+def denies_it_all(statement: Statement, said: Collection[str], question: Question) -> bool:
+    """Whether it says no to all but one word of a question for a yes or no, and an answer without either has little of
+    that: "There is no discount on boats" beside "Members pay 2 euros less for the sauna".
+
+    Args:
+        said: the answer's content words.
+    """
+    if question.wants_fact or statement.row is not None or len(statement.words.difference(said)) < 2:
+        return False
+    lacking = [word for word in question.asked if not near(word, statement.words | statement.around)]
+    here = question.asked & statement.words
+    return len(lacking) < 2 < len(here) and denies_what_was_asked(statement.text, question, statement.sizes)
 
 
 def rules_out(statement: Statement, said: Collection[str], yes: bool, question: Question) -> bool:

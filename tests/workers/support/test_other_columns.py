@@ -21,6 +21,13 @@ REPAIRS = (
     "## Engines\n\n| Service | Dinghy | Ketch |\n|---|---|---|\n| Oil change | 35 | 55 |\n| New propeller | 140 | 230 |"
 )
 
+HALL = "| Entry | Hall and lanes | Lanes only |\n|---|---|---|\n| Students | 14.00 € | 8.50 € |\n| All | 19 € | 11 € |"
+COURSES = "| course | trainer | price_eur | member_price_eur |\n|---|---|---|---|\n| Archery | Ada Holm | 149 | 125 |"
+EARLY = "Members may swim from 7:00 on Fridays, with the desk unstaffed. Guests may not come along."
+HIRE = "# Boats and hire\n\nMembers pay 2 euros less for the sauna. There is no discount on hire boats."
+CASH = "We take cash and cards at the desk; the shop takes cards only."
+ROPES = "Ropes are not lent outdoors; in the hall a long rope costs 6.00 € with a deposit of 130 €."
+
 
 def found(question: str, answer: str, passage: str) -> Found:
     claims = [answer[start:end] for start, end in sentences(answer)]
@@ -44,6 +51,12 @@ def found(question: str, answer: str, passage: str) -> Found:
         ("What does an oil change cost for a yawl?", "An oil change costs 210 euros for a yawl.", REPAIRS),
         ("What does an oil change cost for a yawl?", "An oil change costs 55 euros for a yawl.",
          REPAIRS.replace("| Yawl |", "| Ketch | 99 | 130 |\n| Yawl |")),
+        ("How much is the entry for students for lanes only?", "14.00 €", HALL),
+        ("How much does the archery course cost for members?", "The archery course costs 149 € for members.", COURSES),
+        ("May members bring a guest on Fridays?",
+         "Yes, members may swim from 7:00 on Fridays, with the desk unstaffed. Guests may not come along.", EARLY),
+        ("Is there a discount on hire boats for members?", "Members pay 2 euros less for the sauna.", HIRE),
+        ("Can I pay cash in the shop?", "Yes, you can pay cash in the shop.", CASH),
     ],
 )  # fmt: skip
 def test_it_is_denied(question: str, answer: str, passage: str) -> None:
@@ -65,6 +78,13 @@ def test_it_is_denied(question: str, answer: str, passage: str) -> None:
          "Friends of the Harbour pay half the surcharge.", SURCHARGE),
         ("What does an oil change cost for a ketch?", "An oil change costs 55 euros for a ketch.", REPAIRS),
         ("What does a large sail cost for a yawl?", "A large sail costs 210 euros for a yawl.", REPAIRS),
+        ("How much is the entry for students for lanes only?", "8.50 €", HALL),
+        ("How much is the entry for students for hall and lanes?", "14.00 €", HALL),
+        ("How much does the archery course cost for members?", "The archery course costs 125 € for members.", COURSES),
+        ("May members swim on Fridays?", "Yes, members may swim from 7:00 on Fridays.", EARLY),
+        ("Is there a discount on the sauna for members?", "Members pay 2 euros less for the sauna.", HIRE),
+        ("Can I pay cash at the desk?", "Yes, you can pay cash at the desk.", CASH),
+        ("What is the deposit for a long rope?", "The deposit for a long rope is 130 €.", ROPES),
     ],
 )  # fmt: skip
 def test_what_the_passages_say_is_not_denied(question: str, answer: str, passage: str) -> None:

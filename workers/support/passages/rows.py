@@ -203,10 +203,19 @@ class Row:
         return any(map(self.own_range.has, map(float, numbers)))
 
     def _named(self, asked: Collection[str]) -> set[int]:
-        """The columns whose names were asked for, but for the first; not for a number in a name of words alone."""
+        """The columns whose names were asked for, but for the first; not for a number in a name of words alone.
+
+        Those whose whole name was, if there are any: "Lanes only" rather than "Hall and lanes", of the lanes."""
         named = {number: header.intersection(asked) for number, header in enumerate(self.above) if number}
         named = {one: said for one, said in named.items() if _has_word(said) or not _has_word(self.above[one])}
-        return {one for one, said in named.items() if said and not any(said < other for other in named.values())}
+        whole = [said for one, said in named.items() if said and said == self.above[one]]
+        return {
+            one
+            for one, said in named.items()
+            if said
+            and not any(said < other for other in named.values())
+            and (said == self.above[one] or not any(said <= other for other in whole))
+        }
 
     def _verdict(self, number: int) -> bool | None:
         """The yes or no that a cell is; None for others."""
@@ -227,7 +236,7 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
         if are_rows:
             goes_on = not at and "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
             head, below = (first, lines) if goes_on else (lines[0], lines[1:])
-            above = [frozenset(words(cell)) for cell in _cells(head)]
+            above = [frozenset(words(cell)) for cell in _cells(head.replace("_", " "))]  # member_price
             texts = [_cells(line) for line in below]
             cells = [[frozenset(words(cell)) for cell in row] for row in texts]
             labels = [row[0] for row in cells]
