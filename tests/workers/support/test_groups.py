@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from retriever.languages import language_of
-from workers.support.evidence import Evidence, Found
-from workers.support.passages.sentences import clauses, sentences
+from tests.support.weakest_claim import found
+from workers.support.passages.sentences import clauses
 from workers.support.words.groups import counts_for_another
 from workers.support.words.polarity import words_of
 from workers.support.words.units import lacks_price
@@ -37,14 +36,6 @@ KURSE = (
 )
 TREFFEN = "Die Hauptversammlung findet jedes Jahr am dritten Montag im Juni statt."
 STEP = "## Leenboten\n\nDe borg is 60 euro."
-
-
-def found(question: str, answer: str, passage: str) -> Found:
-    claims = [answer[start:end] for start, end in sentences(answer)]
-    return min(
-        Evidence(question, [passage], language_of(question)).of_answer(claims),
-        key=lambda one: (not one.denied, one.evidence),
-    )
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from retriever.languages import language_of
-from workers.support.evidence import Evidence, Found
-from workers.support.passages.sentences import sentences
+from tests.support.weakest_claim import found
 
 CREW = (
     "| Name | Role | Days | Extension |\n|---|---|---|---|\n| Rosa Lindt | Skipper | Monday, Thursday | 44 |\n"
@@ -27,14 +25,6 @@ EARLY = "Members may swim from 7:00 on Fridays, with the desk unstaffed. Guests 
 HIRE = "# Boats and hire\n\nMembers pay 2 euros less for the sauna. There is no discount on hire boats."
 CASH = "We take cash and cards at the desk; the shop takes cards only."
 ROPES = "Ropes are not lent outdoors; in the hall a long rope costs 6.00 € with a deposit of 130 €."
-
-
-def found(question: str, answer: str, passage: str) -> Found:
-    claims = [answer[start:end] for start, end in sentences(answer)]
-    return min(
-        Evidence(question, [passage], language_of(question)).of_answer(claims),
-        key=lambda one: (not one.denied, one.evidence),
-    )
 
 
 @pytest.mark.parametrize(
