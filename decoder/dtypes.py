@@ -12,6 +12,10 @@ EngineExact = Literal["default", "bitwise"]
 """What an engine's drafts have in common with plain decoding: the logits up to rounding, or every bit of them."""
 INT8 = "int8"
 """Weights of eight bits with one scale per output, activations in bfloat16; on a CPU alone (`model/linear/`)."""
+INT4 = "int4"
+"""The integers of four and six bits that a model's GGUF file has, as they are, activations in bfloat16; on an x86 CPU
+alone (`model/linear/blocks/`)."""
+INT4_FLAGS = frozenset({"avx2", "fma"})
 AUTO = "auto"
 """As `dtype`: the format that `preferred` names."""
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
@@ -35,14 +39,23 @@ def preferred(device: str, processor: Path = Path("/proc/cpuinfo")) -> str:
     return "bfloat16" if flags(processor) & BFLOAT16_FLAGS else "float32"
 
 
-def problem(dtype: str, device: str) -> str | None:
-    """Why a device cannot run a model of this number format, and what to do; None if it can."""
-    if dtype != INT8 or device == "cpu":
+def problem(dtype: str, device: str, processor: Path = Path("/proc/cpuinfo")) -> str | None:
+    """Why a device cannot run a model of this number format, and what to do; None if it can.
+
+    Args:
+        dtype, device: by name.
+        processor: describes the processor, as Linux does.
+    """
+    if dtype not in {INT8, INT4}:
         return None
-    return (
-        f"the number format int8 is for the device cpu, and the device is {device}; "
-        "choose bfloat16 or float16 there, or the device cpu"
-    )
+    if device != "cpu":
+        return (
+            f"the number format {dtype} is for the device cpu, and the device is {device}; "
+            "choose bfloat16 or float16 there, or the device cpu"
+        )
+    if dtype == INT4 and not flags(processor) >= INT4_FLAGS:
+        return "the number format int4 needs an x86 processor with AVX2; choose int8, bfloat16 or float32"
+    return None
 
 
 def resolved(dtype: str, device: str) -> str:

@@ -15,18 +15,20 @@ from decoder.drafters.auto.core_choice import compiled_core
 from decoder.drafters.context import DrafterContext
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.sdsat.adapter_files import fit_adapters
-from decoder.dtypes import INT8, EngineExact
+from decoder.dtypes import INT4, INT8, EngineExact
 from decoder.engine import Engine
 from decoder.heads.shipped import fit_head
 from decoder.model import bitwise_check
 from decoder.model.devices import check_device
 from decoder.model.fingerprint import weights_fingerprint
 from decoder.model.freed_memory import give_back
-from decoder.model.linear.int8_linear import quantise
+from decoder.model.linear.blocks import block_product
+from decoder.model.linear.quantise import quantise
 from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
 from decoder.planning.draft_gate import Drafting
+from decoder.weights.gguf_blocks import FileBlocks
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +38,7 @@ DTYPES = {
     "bfloat16": torch.bfloat16,
     "float16": torch.float16,
 }
-NUMBER_FORMATS = (*DTYPES, INT8)
+NUMBER_FORMATS = (*DTYPES, INT8, INT4)
 """The values of `dtype`."""
 SAME_TOKENS = 0.99
 """Two tokenizers count as the same if they agree on this share of the larger vocabulary."""
@@ -68,9 +70,9 @@ def load_engine(
             package has for this model, if any; "off" takes none.
         sdsat_adapters: the same for SDSAT adapters, for `sdsat` and `sdsat_two_step`.
         allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
-        dtype: float64, float32, bfloat16, float16, or, on a CPU, int8.
+        dtype: float64, float32, bfloat16, float16, or, on a CPU, int8, or int4 if the model was a GGUF file.
         exact: "bitwise" makes every draft's logits equal to plain decoding's, bit by bit (`model/bitwise.py`); on a CPU
-            in float32, bfloat16 or int8. "default": up to rounding.
+            in float32, bfloat16, int8 or int4. "default": up to rounding.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: folder of the named models; the default cache folder if None.
         induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
@@ -160,11 +162,13 @@ def _target(folder: Path, dtype: str, device: str, *, bitwise: bool = False) -> 
     """A model on its device."""
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e9
     log.info("loading the weights of %s as %s, %.1f GB; some seconds a GB", folder.name, dtype, size)
-    if dtype != INT8:
+    if dtype not in {INT8, INT4}:
         return TargetModel(_weights(folder, DTYPES[dtype]).to(device), bitwise=bitwise)
+    if dtype == INT4 and not block_product.available():
+        raise ValueError("int4 needs machine code, which cannot be made here (the log says why); choose int8")
     weights = _weights(folder, "auto")  # as stored, so that they are read from disk one by one
     original = weights_fingerprint(weights)
-    quantise(weights)
+    quantise(weights, blocks_of=FileBlocks(folder, weights.config) if dtype == INT4 else None)
     target = TargetModel(weights, bitwise=bitwise)
     target.original_fingerprint = original
     return target

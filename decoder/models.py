@@ -21,6 +21,7 @@ from typing import TextIO
 from decoder.catalogue import ModelCard, named
 from decoder.errors import UnsupportedModel
 from decoder.weights.conversion import convert_gguf
+from decoder.weights.gguf_blocks import has_blocks
 from decoder.weights.hub import UnknownRepository, hub_folder
 from decoder.weights.model_folder import IncompleteModel, ModelError, UnsafeModel, check_folder
 from decoder.weights.sources import SOURCES, Source
@@ -40,6 +41,7 @@ __all__ = [
     "available",
     "convert_gguf",
     "default_models_dir",
+    "has_blocks",
     "pull",
     "resolve",
 ]

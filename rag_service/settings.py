@@ -147,18 +147,18 @@ class Settings(BaseSettings):
         description="Milliseconds that it may take for one search; passages that it did not get to keep their order "
         "behind the others. 0: as long as it needs, so the order never depends on the machine's speed.",
     )
-    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16", "int8"] = Field(
+    dtype: Literal["auto", "float32", "float64", "bfloat16", "float16", "int8", "int4"] = Field(
         default="auto",
         description="Number format of the target model. `auto`: bfloat16 where the processor or GPU multiplies it, "
-        "else float32. `int8`, on a CPU alone, takes about half of bfloat16's memory and changes the model a little "
-        "(docs/how-to/own-model.md). Where no token may ever differ from plain decoding's, set `RAG_EXACT=bitwise` "
-        "(docs/explanation.md).",
+        "else float32. `int8`, on a CPU alone, takes about half of bfloat16's memory and changes the model a little; "
+        "`int4` multiplies the integers of its GGUF file as they are (docs/how-to/own-model.md). Where no token "
+        "may ever differ from plain decoding's, set `RAG_EXACT=bitwise` (docs/explanation.md).",
     )
     exact: dtypes.EngineExact = Field(
         default="default",
         description="`bitwise`: every logit of a draft equals plain decoding's, bit by bit, so that no near-tie can go "
-        "another way, in float32, bfloat16 or int8 on a CPU; passes cost a little more (docs/explanation.md). A worker "
-        "checks at its start that its processor keeps this.",
+        "another way, in float32, bfloat16, int8 or int4 on a CPU; passes cost a little more (docs/explanation.md). A "
+        "worker checks at its start that its processor keeps this.",
     )
     device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
     drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")

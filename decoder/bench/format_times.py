@@ -13,12 +13,19 @@ from dataclasses import dataclass
 
 import torch
 
+from decoder import dtypes
+from decoder.model.linear.blocks import block_product
+from decoder.model.linear.blocks.block_linear import BlockLinear
+from decoder.model.linear.blocks.block_matrix import BlockMatrix
+from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES
 from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import free_bytes, pack, packed_passes
 
 ROWS = (1, 8, 64)
 """Rows of a pass: plain decoding, a short draft, a long copy or a prompt."""
 FORMATS = ("float32", "bfloat16", "int8")
+"""Those of any model. int4 is timed too where a model can run in it."""
 _SIZE = 3072
 _LAYERS = 16
 _REPEATS = 5
@@ -57,17 +64,23 @@ class FormatTimes:
         return math.exp(math.fsum(math.log(seconds) for seconds in times) / len(times))
 
 
-def time_formats() -> FormatTimes | None:
-    """Times of all formats; None where memory is short."""
-    return None if free_bytes() < NEEDED_BYTES else measure()
+def time_formats(blocks: bool = False) -> FormatTimes | None:
+    """Times of all formats; None where memory is short.
+
+    Args:
+        blocks: whether the model can run as int4.
+    """
+    if free_bytes() < NEEDED_BYTES:
+        return None
+    return measure((*FORMATS, dtypes.INT4) if blocks and block_product.available() else FORMATS)
 
 
 @torch.inference_mode()
-def measure() -> FormatTimes:
+def measure(formats: tuple[str, ...] = FORMATS) -> FormatTimes:
     """Time 150 million weights in each format: the least of some rounds, in which the formats take turns, so that a
     slow moment affects all of them. It takes seconds."""
-    layers = {dtype: _layers(dtype) for dtype in FORMATS}
-    times: dict[str, dict[int, float]] = {dtype: dict.fromkeys(ROWS, math.inf) for dtype in FORMATS}
+    layers = {dtype: _layers(dtype) for dtype in formats}
+    times: dict[str, dict[int, float]] = {dtype: dict.fromkeys(ROWS, math.inf) for dtype in formats}
     rounds = [0.0] * _REPEATS
     for repeat in range(-1, _REPEATS):  # the first round warms up
         for rows in ROWS:
@@ -82,7 +95,10 @@ def measure() -> FormatTimes:
 def _layers(dtype: str) -> list[torch.nn.Linear]:
     stored = torch.float32 if dtype == "float32" else torch.bfloat16
     weight = torch.linspace(-1.0, 1.0, _SIZE * _SIZE).view(_SIZE, _SIZE)
-    if dtype == "int8":
+    if dtype == dtypes.INT4:
+        data = torch.zeros(_SIZE, _SIZE // BLOCK * BYTES["Q4_K"], dtype=torch.uint8)
+        return [BlockLinear(BlockMatrix.from_file(data, "Q4_K"), None, stored) for _ in range(_LAYERS)]
+    if dtype == dtypes.INT8:
         return [Int8Linear(weight, None, stored) for _ in range(_LAYERS)]
     layers = torch.nn.ModuleList(torch.nn.Linear(_SIZE, _SIZE, bias=False, device="meta") for _ in range(_LAYERS))
     for layer in layers:
@@ -94,7 +110,7 @@ def _layers(dtype: str) -> list[torch.nn.Linear]:
 def _seconds(layers: list[torch.nn.Linear], rows: int) -> float:
     """Seconds of all layers."""
     first = layers[0]
-    inputs = torch.ones(rows, _SIZE, dtype=first.dtype if isinstance(first, Int8Linear) else first.weight.dtype)
+    inputs = torch.ones(rows, _SIZE, dtype=first.dtype if isinstance(first, IntegerLinear) else first.weight.dtype)
     started = time.perf_counter()
     with packed_passes():
         for layer in layers:

@@ -21,8 +21,8 @@ from decoder.errors import EagleHeadError
 from decoder.model import attention
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.int8_linear import rows_of
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
+from decoder.model.linear.quantise import rows_of
 from decoder.model.target import TargetModel
 
 CHUNK = 512

@@ -21,8 +21,9 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.conditioner import NAMES, Conditioner
-from decoder.model.linear.int8_linear import Int8Linear, rows_of
+from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
+from decoder.model.linear.quantise import rows_of
 
 LINEARS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 """Linear layers of a decoder layer that adapters can act on."""
@@ -196,8 +197,8 @@ class Adapters:
 
 
 def _head_rows(output: torch.nn.Linear, tokens: torch.Tensor) -> torch.nn.Linear:
-    """A layer of some rows of an output matrix: int8 if this is, else packed if possible."""
-    if isinstance(output, Int8Linear):
+    """A layer of some rows of an output matrix: of integers if this is, else packed if possible."""
+    if isinstance(output, IntegerLinear):
         return output.rows(tokens)
     weight = rows_of(output, tokens).detach()
     rows = torch.nn.Linear(weight.shape[1], weight.shape[0], output.bias is not None, device="meta")

@@ -5,8 +5,8 @@ needed:
 
 * Linear layers always use oneDNN's packed product. From two rows up, its bits depend neither on the number of rows nor
   on a row's place among them; where they do (bfloat16 on matrix units), products of exactly `ROWS` rows still agree.
-  Those of int8 layers are exact sums of integers anyway (`linear/int8_linear.py`), and our own code for bfloat16
-  and float32 (`linear/tiled_linear.py`) adds a row's products in one order.
+  Those of layers of integers do not depend on other rows anyway (`linear/integer_linear.py`), and our own code for
+  bfloat16 and float32 (`linear/tiled_linear.py`) adds a row's products in one order.
 * Attention, in float32, sums over keys in an order that depends on their positions only. Scores are single products.
   Their exponentials are multiplied with the values in blocks of `BLOCK` positions, and the blocks' results added in
   order. A draft's other branches lie between the keys of a row's own path; their weight is 0, and adding 0 changes no
@@ -30,7 +30,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.errors import BitwiseUnavailable
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import PackedLinear
 from decoder.model.linear.tiled_linear import TiledLinear
 
@@ -101,18 +101,20 @@ class BitwiseLinear(PackedLinear):
 
 
 def make_bitwise(model: Any) -> None:
-    """Turn a model's packed layers and activations into bitwise ones. Int8 and tiled layers are.
+    """Turn a model's packed layers and activations into bitwise ones. Layers of integers and tiled ones are.
 
     Raises:
         BitwiseUnavailable: the model is not on a CPU, in a dtype that is not packed, or its layers are not packed.
     """
     if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
         kind = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
-        raise BitwiseUnavailable(f"the model is {kind}; load it with dtype float32, bfloat16 or int8 on the device cpu")
+        raise BitwiseUnavailable(
+            f"the model is {kind}; load it with dtype float32, bfloat16, int8 or int4 on the device cpu"
+        )
     layers = [
         layer
         for layer in model.modules()
-        if isinstance(layer, torch.nn.Linear) and not isinstance(layer, (Int8Linear, TiledLinear))
+        if isinstance(layer, torch.nn.Linear) and not isinstance(layer, (IntegerLinear, TiledLinear))
     ]
     if any(type(layer) is not PackedLinear for layer in layers):
         raise BitwiseUnavailable("its weights could not be packed; free some memory, or take a smaller model")

@@ -20,8 +20,8 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.int8_linear import is_int8
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
+from decoder.model.linear.quantise import formats_of
 from decoder.model.pass_parts import PromptChunk, TreePass
 
 PREFILL_CHUNK = 512
@@ -55,8 +55,8 @@ class TargetModel:
         self.bitwise = bitwise
         if bitwise:
             bits.make_bitwise(model)
-        self.int8 = is_int8(model)
-        """Whether its linear layers multiply integers."""
+        self.integer_formats: frozenset[str] = formats_of(model)
+        """Number formats of its linear layers of integers."""
         self.original_fingerprint: str | None = None
         """Fingerprint of the weights before they became integers."""
         self.adapters: Adapters | None = None
@@ -84,7 +84,7 @@ class TargetModel:
     @property
     def number_format(self) -> str:
         """The format of its weights as `load_engine` names it."""
-        return "int8" if self.int8 else str(self.dtype).removeprefix("torch.")
+        return min(self.integer_formats, default=str(self.dtype).removeprefix("torch."))  # int4 has int8 layers, too
 
     @property
     def nbytes(self) -> int:

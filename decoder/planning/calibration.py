@@ -14,10 +14,11 @@ from pathlib import Path
 
 import torch
 
+from decoder import dtypes
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model import attention
-from decoder.model.linear import packed_linear, rounding
-from decoder.model.linear.int8_linear import kernel_name
+from decoder.model.linear import int8_linear, packed_linear, rounding
+from decoder.model.linear.blocks import block_product
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
@@ -103,8 +104,10 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):
         facts += ("tiled",)
-    if target.int8:
-        facts += ("int8, rotated", kernel_name(), str(rounding.available()))
+    if dtypes.INT8 in target.integer_formats:
+        facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
+    if dtypes.INT4 in target.integer_formats:
+        facts += ("int4", block_product.kernel_name())
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

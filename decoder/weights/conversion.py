@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from decoder.errors import UnsupportedModel
+from decoder.weights import gguf_blocks
 from decoder.weights.gguf_weights import Rounding, exact_dtype, measure, one_thread, plan_weights, write_weights
 from decoder.weights.wheels import Progress, file_sha256
 
@@ -64,7 +65,8 @@ def convert_gguf(
     tied: bool = False,
     progress: Progress | None = None,
 ) -> Conversion:
-    """Write `out_dir` (created; not atomic: use a fresh folder) with safetensors, config, tokenizer and chat template.
+    """Write `out_dir` (created; not atomic: use a fresh folder) with safetensors, config, tokenizer and chat template,
+    and the file itself if the number format `int4` can use it (`gguf_blocks.py`).
 
     Args:
         gguf_path: a GGUF file of an architecture that transformers reads.
@@ -104,6 +106,8 @@ def convert_gguf(
         model = _load(gguf_path, getattr(torch, stored), progress)
         _write_loaded(model, out_dir)
     progress("write", 0, 1)
+    if plan is not None:
+        gguf_blocks.keep(gguf_path, reader, out_dir)
     _write_config(model, _end_ids(reader), out_dir)
     for weights in out_dir.glob("*.safetensors"):
         weights.chmod(0o644)  # written 0600, while every other file follows the umask

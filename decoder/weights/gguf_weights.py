@@ -130,20 +130,29 @@ def plan_weights(gguf_path: Path, reader: Any, dtype: torch.dtype, *, tied: bool
         dtype: the dtype to store in.
         tied: whether to store the output embedding as the input embedding, too.
     """
-    import torch
-    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
-    from transformers import AutoConfig, AutoModelForCausalLM
+    from transformers import AutoConfig
 
-    architecture = str(reader.fields["general.architecture"].contents()) if reader.fields else ""
-    reordered = REORDERED.get(architecture, ())
-    kinds = [kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture]
-    if not kinds or not (reordered or architecture in AS_THEY_ARE):
+    if not _architecture(reader):
         return None
     try:
         config = AutoConfig.from_pretrained(gguf_path.parent, gguf_file=gguf_path.name)
     except (ValueError, NotImplementedError) as error:
         raise UnsupportedModel(f"transformers cannot read {gguf_path.name}: {error}") from error
     config.tie_word_embeddings = tied or config.tie_word_embeddings
+    return plan_for(config, reader, dtype)
+
+
+def plan_for(config: Any, reader: Any, dtype: torch.dtype) -> Plan | None:
+    """As `plan_weights`, for a model of a known configuration."""
+    import torch
+    from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
+    from transformers import AutoModelForCausalLM
+
+    architecture = _architecture(reader)
+    kinds = [kind for kind, name in MODEL_ARCH_NAMES.items() if name == architecture]
+    if not kinds:
+        return None
+    reordered = REORDERED.get(architecture, ())
     with torch.device("meta"):
         model = AutoModelForCausalLM.from_config(config, dtype=dtype)
     names = get_tensor_name_map(kinds[0], config.num_hidden_layers)
@@ -161,6 +170,12 @@ def plan_weights(gguf_path: Path, reader: Any, dtype: torch.dtype, *, tied: bool
             queries = theirs.endswith("attn_q.weight")
             plan.heads[name] = config.num_attention_heads if queries else config.num_key_value_heads
     return None if found else plan
+
+
+def _architecture(reader: Any) -> str:
+    """GGUF's name of the file's architecture; empty if its tensors' order is not known."""
+    name = str(reader.fields["general.architecture"].contents()) if reader.fields else ""
+    return name if name in REORDERED or name in AS_THEY_ARE else ""
 
 
 def write_weights(plan: Plan, folder: Path, progress: Progress) -> Rounding:
@@ -196,10 +211,14 @@ def _stored(tensor: Any, dtype: torch.dtype, heads: int | None, rounding: Roundi
         block = stored[row : row + len(weight)]
         block.copy_(weight)
         rounding.add(weight, block)
-    if heads is not None:  # pairs of rotary dimensions are neighbours in the file, and halves of a head in transformers
-        pairs = stored.view(heads, shape[0] // heads // 2, 2, *shape[1:])
-        stored = pairs.transpose(1, 2).reshape(shape).contiguous()
-    return stored
+    return stored if heads is None else in_halves(stored, heads)
+
+
+def in_halves(rows: torch.Tensor, heads: int) -> torch.Tensor:
+    """Rows of a file in transformers' order: pairs of rotary dimensions are neighbours there, and halves of a head
+    here."""
+    pairs = rows.view(heads, len(rows) // heads // 2, 2, *rows.shape[1:])
+    return pairs.transpose(1, 2).reshape(rows.shape).contiguous()
 
 
 def _blocks(tensor: Any) -> Iterator[tuple[int, torch.Tensor]]:

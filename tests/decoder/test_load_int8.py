@@ -63,9 +63,9 @@ def test_int8_elsewhere_says_what_to_choose(device: str, folder: str, monkeypatc
         load_engine(folder, dtype="int8", device=device)
 
 
-def test_an_unknown_format_lists_int8_too(folder: str) -> None:
-    with pytest.raises(ValueError, match=r"float16, int8, got 'int4'"):
-        load_engine(folder, dtype="int4")
+def test_an_unknown_format_lists_those_of_integers_too(folder: str) -> None:
+    with pytest.raises(ValueError, match=r"float16, int8, int4, got 'int3'"):
+        load_engine(folder, dtype="int3")
 
 
 def test_quality_of_a_format(folder: str, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from decoder.bench.results import Row, environment_lines, table, write_json, wri
 from decoder.drafters.context import DrafterContext
 from decoder.engine import Engine
 from decoder.generation import Generation
-from decoder.model.linear.int8_linear import quantise
+from decoder.model.linear.quantise import quantise
 from decoder.planning.calibration import measure
 from decoder.planning.draft_gate import Drafting
 from decoder.recording.environment import environment

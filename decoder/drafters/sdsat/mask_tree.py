@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from decoder.drafts.tree import ROOT, DraftTree, TokenSource
-from decoder.model.linear.int8_linear import rows_of
+from decoder.model.linear.quantise import rows_of
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.select import perturbed_scores

@@ -11,36 +11,29 @@ Knows layers and their products; knows no model and no clock.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Protocol
 
 import torch
-import torch.nn.functional as F
 
+from decoder import dtypes
 from decoder.model.linear import vnni
+from decoder.model.linear.integer_linear import IntegerLinear, LayerProduct
 from decoder.model.linear.integer_product import PIECE, kernel
 from decoder.model.linear.rounding import rotated
-from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.linear.torch_product import TorchProduct
 from decoder.model.linear.vnni import VnniProduct
 
 LARGEST = 127
 
 
-class LayerProduct(Protocol):
-    """The integers of a layer, in the order that its kernel reads, with their scales."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all that is kept."""
-
-    def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
-        """[n, in] of any floating dtype, writes [n, out]."""
+class Int8Product(LayerProduct, Protocol):
+    """One whose integers can be read back."""
 
     def integers(self) -> torch.Tensor:
         """int8 [out, in]."""
 
 
-class Int8Linear(torch.nn.Linear):
+class Int8Linear(IntegerLinear):
     """A linear layer of int8 weights.
 
     Args:
@@ -53,6 +46,8 @@ class Int8Linear(torch.nn.Linear):
         scale: float32 [out]; exact in bfloat16.
     """
 
+    FORMAT = dtypes.INT8
+    product: Int8Product
     scale: torch.Tensor
 
     def __init__(self, weight: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
@@ -60,16 +55,12 @@ class Int8Linear(torch.nn.Linear):
         self._set(integers, scale, None if bias is None else bias.detach().to(dtype), dtype)
 
     def _set(self, integers: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
-        torch.nn.Module.__init__(self)
-        self.out_features, self.in_features = integers.shape
-        self.dtype = dtype
-        self.product: LayerProduct = product_class(self.in_features)(integers, scale, bias)
+        self._set_sizes(len(integers), integers.shape[1], bias, dtype)
+        self.product = product_class(self.in_features)(integers, scale, bias)
         self.register_buffer("scale", scale)
-        self.register_parameter("bias", None if bias is None else torch.nn.Parameter(bias, requires_grad=False))
 
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
-        """[out, in], what the layer multiplies by, rounded to its dtype. It is computed at every access."""
         return rotated(self.product.integers() * self.scale[:, None]).to(self.dtype)
 
     @property
@@ -84,22 +75,12 @@ class Int8Linear(torch.nn.Linear):
         return self.product.integers()
 
     def rows(self, numbers: torch.Tensor) -> Int8Linear:
-        """A layer of some of the outputs, int64 [n]."""
         part = Int8Linear.__new__(Int8Linear)
-        bias = None if self.bias is None else self.bias.detach()[numbers]
-        part._set(self.integers[numbers], self.scale[numbers], bias, self.dtype)
+        part._set(self.integers[numbers], self.scale[numbers], self._bias_of(numbers), self.dtype)
         return part
 
-    def forward(self, input: torch.Tensor) -> torch.Tensor:
-        if input.requires_grad and torch.is_grad_enabled():
-            return F.linear(input, self.weight, self.bias)
-        rows = input.reshape(-1, self.in_features)
-        output = torch.empty(len(rows), self.out_features, dtype=self.dtype)
-        self.product(rows, output)
-        return output.view(*input.shape[:-1], self.out_features)
-
-    def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}"
+    def weight_rows(self, numbers: torch.Tensor) -> torch.Tensor:
+        return rotated(self.integers[numbers] * self.scale[numbers, None]).to(self.dtype)
 
 
 def product_class(columns: int) -> type[VnniProduct] | type[TorchProduct]:
@@ -133,40 +114,3 @@ def quantised(weight: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         integers[start : start + step] = (part / scale[:, None]).round_().clamp_(-LARGEST, LARGEST)
         scales[start : start + step] = scale
     return integers, scales
-
-
-def rows_of(layer: torch.nn.Linear, numbers: torch.Tensor) -> torch.Tensor:
-    """The weights of some outputs of a linear layer, int64 [n] -> [n, in]."""
-    if isinstance(layer, Int8Linear):
-        return rotated(layer.integers[numbers] * layer.scale[numbers, None]).to(layer.dtype)
-    if isinstance(layer, TiledLinear):
-        return layer.matrix.rows(numbers)
-    return layer.weight[numbers]
-
-
-def quantise(model: Any, dtype: torch.dtype = torch.bfloat16) -> None:
-    """Replace a stock model's linear layers, its output matrix included, and convert its other weights to `dtype`.
-
-    The embeddings stay as they are, in `dtype`: a lookup reads a few rows, so integers would gain no time there. An
-    output matrix that was tied to them becomes one of its own. Each layer's original weights are dropped before the
-    next layer is converted.
-
-    Args:
-        model: on the CPU, in any floating dtype.
-        dtype: of activations and of the other weights.
-    """
-    with torch.no_grad():
-        for module in list(model.modules()):  # the output matrix comes before the embeddings that it may be tied to
-            for name, child in list(module.named_children()):
-                if type(child) is torch.nn.Linear:
-                    setattr(module, name, Int8Linear(child.weight, child.bias, dtype))
-                    child.weight = child.bias = None  # type: ignore[assignment]
-            for weight in module.parameters(recurse=False):
-                weight.data = weight.data.to(dtype)
-    model.config.dtype = dtype
-    model.config.tie_word_embeddings = False
-
-
-def is_int8(model: Any) -> bool:
-    """Whether a model has int8 layers."""
-    return any(isinstance(module, Int8Linear) for module in model.modules())

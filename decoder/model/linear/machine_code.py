@@ -60,6 +60,14 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
             declared = ir.Function(self.module, ir.FunctionType(kind, [value.type for value in arguments]), name)
         return self.call(declared, arguments)
 
+    def as_float32_bits(self, source: Value, number: Value, bits: int) -> Value:
+        """The bits of 16 numbers as float32, from the element `number` on of such with `bits` each, 16 (bfloat16) or
+        32."""
+        if bits == 32:
+            return self.read(INTS, source, number, 4, align=4)
+        halves = self.read(ir.VectorType(I16, LANES), source, number, 2, align=2)
+        return self.shl(self.zext(halves, INTS), vector(INTS, 16))
+
     def as_bfloat16(self, value: Value) -> Value:
         """The bits of 16 float32 numbers rounded to the nearest, ties to even; what is no number stays none if the
         lower half of its bits is empty."""

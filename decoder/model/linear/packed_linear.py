@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.linear import tiled_linear
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.integer_linear import IntegerLinear
 
 MAX_ROWS = 96
 """Most rows of a product that uses packed weights."""
@@ -99,7 +99,7 @@ def kept_bytes(model: Any) -> int:
     for layer in model.modules():
         if isinstance(layer, PackedLinear):
             kept += layer.weight.nbytes
-        elif isinstance(layer, (tiled_linear.TiledLinear, Int8Linear)):
+        elif isinstance(layer, (tiled_linear.TiledLinear, IntegerLinear)):
             kept += layer.nbytes
     return kept
 

@@ -11,7 +11,6 @@ from decoder.model.linear.machine_code import (
     F32,
     FLOATS,
     I8,
-    I16,
     I32,
     INTS,
     LANES,
@@ -81,7 +80,7 @@ def _rotate_row(code: Code, fields: Fields, row: Value, bits: int, block: int, f
     source, rotated = code.at(fields["source"], place, bits // 8), code.at(fields["rotated"], place, 4)
     with code.loop(whole(0), columns, block, [vector(INTS, 0)]) as (start, (most,), found):
         places = [code.add(start, whole(number * LANES)) for number in range(block // LANES)]
-        vectors = [code.bitcast(_as_float32(code, source, column, bits), FLOATS) for column in places]
+        vectors = [code.bitcast(code.as_float32_bits(source, column, bits), FLOATS) for column in places]
         largest = most
         for column, turned in zip(places, _hadamard(code, vectors), strict=True):
             value = turned if factor == 1 else code.fmul(turned, vector(FLOATS, factor))
@@ -90,14 +89,6 @@ def _rotate_row(code: Code, fields: Fields, row: Value, bits: int, block: int, f
             largest = code.instruction("llvm.umax.v16i32", INTS, magnitude, largest)
         found.append(largest)
     return rotated, found[0]
-
-
-def _as_float32(code: Code, source: Value, column: Value, bits: int) -> Value:
-    """The bits of 16 numbers as float32, read from `bits` each."""
-    if bits == 32:
-        return code.read(INTS, source, column, 4, align=4)
-    halves = code.read(ir.VectorType(I16, LANES), source, column, 2, align=2)
-    return code.shl(code.zext(halves, INTS), vector(INTS, 16))
 
 
 def _hadamard(code: Code, vectors: list[Value]) -> list[Value]:

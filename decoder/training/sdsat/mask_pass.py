@@ -20,7 +20,7 @@ from decoder.model.adapters import Adapters
 from decoder.model.attention import PassCache, Span
 from decoder.model.forward_outputs import RequiredOutputs
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.int8_linear import rows_of
+from decoder.model.linear.quantise import rows_of
 from decoder.model.pass_parts import PromptChunk
 from decoder.model.target import TargetModel
 from decoder.training.answers import Answer

@@ -16,6 +16,7 @@ import typer
 from rich.filesize import decimal
 
 from decoder import dtypes
+from decoder.models import has_blocks
 from rag_service.access import running
 from rag_service.answering.models import model_folder, models_of
 from rag_service.cli.console import count, out, print_json
@@ -100,7 +101,15 @@ def check(settings: Settings) -> Iterator[Finding]:
             yield model_findings[-1]
     if decodes:
         yield _device(settings.device)
+        blocks = model_findings[0].ok and has_blocks(model_folder(settings.model, settings.models_folder))
         yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
+        if settings.number_format == dtypes.INT4 and model_findings[0].ok and not blocks:
+            yield Finding(
+                "integers of four bits",
+                False,
+                f"{settings.model} has none",
+                "Set RAG_DTYPE=int8, or get the model from a GGUF file in Q4_K_M (docs/how-to/own-model.md).",
+            )
     for endpoint in settings.endpoints:
         state = model_servers.state(endpoint)
         yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
@@ -116,7 +125,8 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield from _worker_memory(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
         workers = _workers(addresses.redis_url(settings))
-        yield from _fastest_format(settings.number_format, sum(int(worker.get("running", 0)) for worker in workers))
+        answers = sum(int(worker.get("running", 0)) for worker in workers)
+        yield from _fastest_format(settings.number_format, answers, blocks)
 
 
 def _python() -> Finding:
@@ -189,11 +199,12 @@ def _device(device: str) -> Finding:
     return Finding("device", False, problem, "Set RAG_DEVICE to cpu, or to a device that exists.")
 
 
-def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
+def _fastest_format(dtype: str, answers: int, blocks: bool = False) -> Iterator[Finding]:
     """Which number format multiplies fastest on this processor, measured; nothing where memory is short.
 
     Args:
         answers: that are running. Beside them, nothing is measured: it would be wrong, and slow them down.
+        blocks: whether the model can run as int4.
     """
     if answers:
         what, again = "fastest number format", "Run `rag doctor` again while nothing is asked."
@@ -207,7 +218,7 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
     from decoder.bench import time_formats
 
     busy = _load() > MOST_LOAD
-    measured = time_formats()
+    measured = time_formats(blocks)
     if measured is None:
         return
     best = measured.fastest
@@ -225,6 +236,8 @@ def _fastest_format(dtype: str, answers: int) -> Iterator[Finding]:
         "bfloat16": "Set RAG_DTYPE=bfloat16: it is faster here and takes half of float32's memory.",
         "int8": "RAG_DTYPE=int8 is faster here and takes about half of bfloat16's memory, but changes the model a "
         "little: `rag models quality MODEL --dtype int8` says how much.",
+        "int4": "RAG_DTYPE=int4 is faster here and takes about a third of bfloat16's memory. Weights are those of the "
+        "model's GGUF file; `rag models quality MODEL --dtype int4` says what rounding the rest changes.",
     }
     if dtype in measured.times and dtype != best and measured.gain(dtype) < LEAST_GAIN:
         found = f"{best}, with {dtype} nearly as fast {found.removeprefix(best).lstrip()}"
@@ -243,7 +256,7 @@ def _load() -> float:
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:
     """Without instructions for it, half precision is many times slower on a processor than float32."""
     setting = f"{dtype} on {device}"
-    if problem := dtypes.problem(dtype, device):
+    if problem := dtypes.problem(dtype, device, processor):
         return Finding("number format", False, setting, f"{problem} (RAG_DTYPE, RAG_DEVICE).")
     if device != "cpu" or dtype not in {"bfloat16", "float16"}:
         return Finding("number format", True, setting)

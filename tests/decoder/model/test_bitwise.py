@@ -17,10 +17,11 @@ from decoder.drafters.context import DrafterContext
 from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise, bitwise_check
 from decoder.model.linear import packed_linear, tiled_linear
-from decoder.model.linear.int8_linear import quantise
+from decoder.model.linear.quantise import quantise
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint
 from tests.decoder.test_lossless import DRAFTERS, HEADED, VOCAB, build, letters, prompts
+from tests.support.models.file_bytes import blocks_of
 from tests.support.models.pass_logits import logits_along
 from tests.support.tiny_models import decoded, knowing_adapters, tiny_eagle, tiny_model
 
@@ -29,7 +30,7 @@ MODES = {
     "greedy": SamplingParams(max_tokens=48, ignore_eos=True),
     "sampled": SamplingParams(max_tokens=48, ignore_eos=True, temperature=0.9, seed=4),
 }
-Kernels = Literal["own", "own in bfloat16", "torch's", "int8"]
+Kernels = Literal["own", "own in bfloat16", "torch's", "int8", "int4"]
 """What multiplies: our code where the processor has its instructions, else torch's kernels."""
 LENGTHS = (1, 90, 120, 127, 128, 250, 600)
 
@@ -42,8 +43,8 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
 def target(architecture: str = "llama", memory: float = 1.0, kernels: Kernels = "own") -> TargetModel:
     dtype = torch.bfloat16 if kernels == "own in bfloat16" else torch.float32
     made = tiny_model(architecture, VOCAB, window=WINDOW, memory=memory, hidden=256).to(dtype)
-    if kernels == "int8":
-        quantise(made)
+    if kernels in {"int8", "int4"}:
+        quantise(made, blocks_of=blocks_of(made) if kernels == "int4" else None)
     with pytest.MonkeyPatch.context() as patch:
         if kernels == "torch's":
             patch.setattr(tiled_linear, "available", lambda dtype: False)

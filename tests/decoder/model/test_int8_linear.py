@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from decoder.model.linear import int8_linear
-from decoder.model.linear.int8_linear import Int8Linear, is_int8, quantise, quantised, rows_of
+from decoder.model.linear.int8_linear import Int8Linear, quantised
+from decoder.model.linear.quantise import formats_of, quantise, rows_of
 from decoder.model.linear.rotation import rotated
 from decoder.model.linear.rounding import rounded
 from decoder.model.linear.torch_product import TorchProduct
@@ -104,10 +105,10 @@ def test_what_is_not_finite_stays_so() -> None:
 def test_a_model_keeps_integers_instead_of_its_weights() -> None:
     model = tiny_model("qwen2").to(torch.float32)
     original = {name: weight.detach().clone() for name, weight in model.named_parameters()}
-    assert not is_int8(model)
+    assert not formats_of(model)
     quantise(model)
     left = dict(model.named_parameters())
-    assert is_int8(model)
+    assert formats_of(model) == {"int8"}
     assert {weight.dtype for weight in left.values()} == {torch.bfloat16}
     assert not any(name.endswith("proj.weight") or name == "lm_head.weight" for name in left)
     assert not any(type(module) is torch.nn.Linear for module in model.modules())

@@ -170,7 +170,7 @@ def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pyte
     from decoder import bench
 
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
-    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(TIMES, 1.4))
+    monkeypatch.setattr(bench, "time_formats", lambda blocks: FormatTimes(TIMES, 1.4))
     (finding,) = _fastest_format("float32", 0)
     assert finding.ok
     assert finding.found == (
@@ -179,7 +179,7 @@ def test_doctor_says_which_format_is_fastest_and_what_it_costs(monkeypatch: pyte
     assert "RAG_DTYPE=int8" in finding.fix
     assert "rag models quality" in finding.fix, "it changes the model"
     assert [finding.fix for finding in _fastest_format("int8", 0)] == [""]
-    monkeypatch.setattr(bench, "time_formats", lambda: None)
+    monkeypatch.setattr(bench, "time_formats", lambda blocks: None)
     assert list(_fastest_format("float32", 0)) == [], "memory is short"
 
 
@@ -188,7 +188,7 @@ def test_doctor_gives_no_format_up_for_one_that_is_hardly_faster(monkeypatch: py
 
     monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
     times = {"bfloat16": {1: 0.0105, 8: 0.02}, "int8": {1: 0.01, 8: 0.02}, "float32": {1: 0.02, 8: 0.02}}
-    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(times, 1.0))
+    monkeypatch.setattr(bench, "time_formats", lambda blocks: FormatTimes(times, 1.0))
     (finding,) = _fastest_format("bfloat16", 0)
     assert finding.found.startswith("int8, with bfloat16 nearly as fast (ms for 150 million weights")
     assert not finding.fix
@@ -203,7 +203,7 @@ def test_doctor_recommends_nothing_on_a_busy_machine(
     from decoder import bench
 
     monkeypatch.setattr(os, "getloadavg", lambda: (load * (os.cpu_count() or 1), 0.0, 0.0))
-    monkeypatch.setattr(bench, "time_formats", lambda: FormatTimes(TIMES, spread))
+    monkeypatch.setattr(bench, "time_formats", lambda blocks: FormatTimes(TIMES, spread))
     for dtype in ("float32", "int8"):
         (finding,) = _fastest_format(dtype, 0)
         assert finding.found.startswith("perhaps int8 (ms for 150 million weights")
@@ -214,7 +214,7 @@ def test_doctor_recommends_nothing_on_a_busy_machine(
 def test_doctor_measures_nothing_beside_running_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     from decoder import bench
 
-    monkeypatch.setattr(bench, "time_formats", lambda: pytest.fail("it slows them down"))
+    monkeypatch.setattr(bench, "time_formats", lambda blocks: pytest.fail("it slows them down"))
     for answers, said in ((1, "1 answer is running"), (3, "3 answers are running")):
         (finding,) = _fastest_format("float32", answers)
         assert (finding.ok, finding.found) == (True, f"not measured, because {said}")

@@ -1,0 +1,199 @@
+"""A matrix of blocks in the order in which machine code reads it: records of 64 outputs and 256 columns.
+
+A record has Q4_K's minima, in pairs of groups, then `d` and `dmin` in float16, then each group's scales and integers.
+The code reads in this order, so that memory is ahead of it. Knows the order of bytes; knows no product.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+import torch.nn.functional as F
+
+from decoder.model.linear.blocks.file_blocks import BLOCK, GROUP, Blocks, read
+from decoder.model.linear.tiled_matrix import OUTPUTS
+from decoder.weights.gguf_blocks import BlockFormat
+
+BITS: dict[BlockFormat, int] = {"Q4_K": 4, "Q6_K": 6}
+"""Of an integer."""
+FOUR = 4
+"""Columns that lie next to each other, so that one instruction multiplies and adds them."""
+_PIECE = 64
+"""Tiles of outputs that are put in order at once."""
+_ROWS = 128
+"""Most rows of a product, so that they stay in a cache beside the weights of a tile."""
+_SHARES = 8
+"""Stretches of tiles for each thread, so that one that is held up gets fewer."""
+
+
+def pairs_bytes(kind: BlockFormat) -> int:
+    """Bytes at the beginning of a record: the minima, in pairs of groups."""
+    return BLOCK // GROUP[kind] * OUTPUTS if kind == "Q4_K" else 0
+
+
+def head_bytes(kind: BlockFormat) -> int:
+    """Bytes of a record before its groups."""
+    return pairs_bytes(kind) + (4 if kind == "Q4_K" else 2) * OUTPUTS
+
+
+def group_bytes(kind: BlockFormat) -> int:
+    """Bytes of a group: its scales, then its integers."""
+    return (8 + GROUP[kind] * BITS[kind]) * OUTPUTS // 8
+
+
+def record_bytes(kind: BlockFormat) -> int:
+    """Bytes of a record."""
+    return head_bytes(kind) + BLOCK // GROUP[kind] * group_bytes(kind)
+
+
+class BlockMatrix:
+    """Blocks [out, in] as records, the outputs filled up to a multiple of 64 with zeros.
+
+    Args:
+        pieces: the blocks of all outputs, in order, each but the last of a multiple of 64 outputs.
+        out: all outputs.
+
+    Attributes:
+        records: uint8 [out / 64, in / 256, bytes of a record].
+        width: outputs with the zeros.
+    """
+
+    def __init__(self, pieces: Iterator[Blocks], out: int) -> None:
+        self.out, self.width = out, out + -out % OUTPUTS
+        first = 0
+        for blocks in pieces:
+            part = _packed(blocks)
+            if first == 0:
+                self.format, self.columns = blocks.format, blocks.integers.shape[1]
+                self.records = torch.empty(self.width // OUTPUTS, *part.shape[1:], dtype=torch.uint8)
+            self.records[first : first + len(part)] = part
+            first += len(part)
+
+    @classmethod
+    def from_file(cls, data: torch.Tensor, kind: BlockFormat) -> BlockMatrix:
+        """The matrix of a tensor of a GGUF file, uint8 [out, bytes of a row]."""
+        return cls((read(part, kind) for part in torch.split(data, _PIECE * OUTPUTS)), len(data))
+
+    def rows(self, numbers: torch.Tensor) -> Blocks:
+        """The blocks of some outputs, int64 [n]."""
+        tiles, which = torch.unique(numbers // OUTPUTS, return_inverse=True)
+        places = which * OUTPUTS + numbers % OUTPUTS
+        order = torch.argsort(places)
+        parts, first = [], 0
+        for piece in torch.split(tiles, _PIECE):
+            here = order[(places[order] >= first) & (places[order] < first + len(piece) * OUTPUTS)]
+            parts.append(_unpacked(self.records[piece], self.format).rows(places[here] - first))
+            first += len(piece) * OUTPUTS
+        return _joined(parts).rows(torch.argsort(order))
+
+    def weight(self) -> torch.Tensor:
+        """float32 [out, in]."""
+        parts = [_unpacked(piece, self.format).weight() for piece in torch.split(self.records, _PIECE)]
+        return torch.cat(parts)[: self.out]
+
+    @property
+    def threads(self) -> int:
+        """How many multiply."""
+        return torch.get_num_threads()
+
+    @property
+    def share(self) -> int:
+        """How many tiles a thread takes at once."""
+        return max(len(self.records) // (self.threads * _SHARES), 1)
+
+    def filled(self, values: torch.Tensor) -> torch.Tensor:
+        """Values of each output, [out], with zeros behind them."""
+        return F.pad(values, (0, self.width - self.out))
+
+    def multiply(
+        self, rows: torch.Tensor, output: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], None]
+    ) -> None:
+        """As `TiledMatrix.multiply`."""
+        direct = output.dtype is rows.dtype and output.is_contiguous() and self.width == self.out
+        target = output if direct else torch.empty(len(rows), self.width, dtype=rows.dtype)
+        if 0 < len(rows) <= _ROWS:  # slices take as long as a small product
+            product(rows, target)
+        else:
+            for first in range(0, len(rows), _ROWS):
+                product(rows[first : first + _ROWS], target[first : first + _ROWS])
+        if not direct:
+            output.copy_(target[:, : self.out])
+
+
+def _packed(blocks: Blocks) -> torch.Tensor:
+    """uint8 [tiles, blocks, record]."""
+    out, columns = blocks.integers.shape
+    width, count = out + -out % OUTPUTS, columns // BLOCK
+    stored = group_bytes(blocks.format) - OUTPUTS
+
+    def tiles(values: torch.Tensor) -> torch.Tensor:
+        """[out, …] -> uint8 [tiles, OUTPUTS, blocks, …]."""
+        filled = F.pad(values.clone(memory_format=torch.contiguous_format).view(torch.uint8), (0, 0, 0, width - out))
+        return filled.view(width // OUTPUTS, OUTPUTS, count, -1)
+
+    integers = _bytes_of(tiles(blocks.integers), blocks.format).movedim(1, -2)  # [tiles, blocks, …, OUTPUTS, FOUR]
+    floats = [tiles(part).movedim(1, -2).flatten(2) for part in (blocks.d, blocks.dmin) if part is not None]
+    in_groups = (tiles(blocks.scales).movedim(1, -1), integers.reshape(len(integers), count, -1, stored))
+    parts = [*floats, torch.cat(in_groups, dim=-1).flatten(2)]
+    if blocks.minima is not None:
+        minima = tiles(blocks.minima)
+        parts.insert(0, minima.reshape(*minima.shape[:-1], -1, 2).movedim(1, -2).flatten(2))
+    return torch.cat(parts, dim=-1)
+
+
+def _bytes_of(integers: torch.Tensor, kind: BlockFormat) -> torch.Tensor:
+    """Integers [tiles, OUTPUTS, blocks, BLOCK] -> the bytes that hold them, [tiles, OUTPUTS, blocks, …, FOUR]."""
+    if kind == "Q4_K":  # eight columns in four bytes, the latter four in the upper halves
+        low, high = integers.reshape(*integers.shape[:-1], -1, 2, FOUR).unbind(-2)
+        return torch.bitwise_or(low, high << 4)
+    fours = integers.reshape(*integers.shape[:-1], -1, 4, FOUR)  # a group takes 12 bytes: the rest, two fours as above
+    lows = fours & 15
+    highs = (fours >> 4).unbind(-2)
+    halves = lows[..., 0::2, :] | (lows[..., 1::2, :] << 4)
+    rest = highs[0] | (highs[1] << 2) | (highs[2] << 4) | (highs[3] << 6)
+    return torch.cat((rest[..., None, :], halves), dim=-2)
+
+
+def _unpacked(records: torch.Tensor, kind: BlockFormat) -> Blocks:
+    """The blocks of records, with those of the zeros."""
+    tiles, count, _ = records.shape
+    groups, out, head = BLOCK // GROUP[kind], tiles * OUTPUTS, head_bytes(kind)
+    minima, floats = records[..., : pairs_bytes(kind)], records[..., pairs_bytes(kind) : head]
+    in_groups = records[..., head:].reshape(tiles, count, groups, -1)
+    d, *dmin = torch.split(floats, 2 * OUTPUTS, dim=-1)
+
+    def outputs(part: torch.Tensor, *shape: int) -> torch.Tensor:
+        """[tiles, blocks, …, OUTPUTS, n] -> [out, …]."""
+        return part.reshape(tiles, count, *shape).movedim(-2, 1).reshape(out, -1)
+
+    scales = outputs(in_groups[..., :OUTPUTS], groups, OUTPUTS, 1)
+    integers = in_groups[..., OUTPUTS:].reshape(tiles, count, -1, OUTPUTS, FOUR).movedim(-2, 1)
+    return Blocks(
+        kind,
+        _integers_of(integers, kind).reshape(out, -1),
+        scales if kind == "Q4_K" else scales.view(torch.int8),
+        outputs(minima, groups // 2, OUTPUTS, 2) if kind == "Q4_K" else None,
+        outputs(d, OUTPUTS, 2).view(torch.float16),
+        outputs(dmin[0], OUTPUTS, 2).view(torch.float16) if dmin else None,
+    )
+
+
+def _integers_of(stored: torch.Tensor, kind: BlockFormat) -> torch.Tensor:
+    """Bytes [tiles, OUTPUTS, blocks, n, FOUR] -> integers [tiles, OUTPUTS, blocks, groups, …]."""
+    if kind == "Q4_K":
+        return torch.stack((stored & 15, stored >> 4), dim=-2)
+    rest, first, second = stored.reshape(*stored.shape[:-2], -1, 3, FOUR).unbind(-2)
+    lows = torch.stack((first & 15, first >> 4, second & 15, second >> 4), dim=-2)
+    highs = torch.stack([(rest >> shift) & 3 for shift in (0, 2, 4, 6)], dim=-2)
+    return lows | (highs << 4)
+
+
+def _joined(parts: list[Blocks]) -> Blocks:
+    """The blocks of all outputs of the parts."""
+
+    def join(name: str) -> torch.Tensor:
+        return torch.cat([getattr(part, name) for part in parts])
+
+    least = (join("minima"), join("dmin")) if parts[0].format == "Q4_K" else (None, None)
+    return Blocks(parts[0].format, join("integers"), join("scales"), least[0], join("d"), least[1])

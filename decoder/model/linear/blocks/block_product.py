@@ -1,0 +1,159 @@
+"""Products of rows with a matrix of blocks in machine code (`block_code.py`), on x86 processors with AVX2.
+
+Sums of integers are exact within 64 columns; these are added in their order, each product and sum rounded once. So
+what a row gives depends on no other row, on no threads, and on no processor: AVX2 and AVX-512 VNNI give the same bits.
+The code is made at the first use.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+
+from decoder.dtypes import flags
+from decoder.model.linear.blocks.block_matrix import BlockMatrix
+from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
+from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
+from decoder.weights.gguf_blocks import BlockFormat
+
+if TYPE_CHECKING:
+    from decoder.model.linear.machine_code import Run
+
+log = logging.getLogger(__name__)
+
+VNNI_FLAGS = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512_vnni"})
+_BITS = {torch.bfloat16: 16, torch.float32: 32}
+_ALONE = 1 << 14
+"""Fewer numbers than this are rounded on one thread: waking another takes longer."""
+
+
+class BlockProduct:
+    """The blocks of a layer in the code's order.
+
+    Args:
+        matrix: the blocks.
+        bias: [out] or None.
+    """
+
+    def __init__(self, matrix: BlockMatrix, bias: torch.Tensor | None) -> None:
+        self.matrix = matrix
+        self._bias = torch.zeros(matrix.width) if bias is None else matrix.filled(bias.detach().float())
+        self._group, self._name = GROUP[matrix.format], f"product_{matrix.format}"
+        self.nbytes = matrix.records.nbytes + self._bias.nbytes
+
+    def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        """[n, in], writes [n, out]."""
+        if rows.dtype not in _BITS or output.dtype is not rows.dtype:
+            rows = rows.float()  # outputs are written in the rows' format
+        self.matrix.multiply(rows.contiguous(), output, self._multiply)
+
+    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        matrix = self.matrix
+        integers, sums, steps = rounded(rows, self._group)
+        code(_BITS[rows.dtype])[self._name](
+            [
+                integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), matrix.columns, len(rows),
+                matrix.records.data_ptr(), self._bias.data_ptr(), output.data_ptr(), matrix.width, len(matrix.records),
+                matrix.share, 0,
+            ],
+            matrix.threads,
+        )  # fmt: skip
+
+
+def rounded(rows: torch.Tensor, group: int) -> Rounded:
+    """As `block_rows.readable`, of bfloat16 or float32 rows, contiguous."""
+    count, columns = rows.shape
+    integers = torch.empty(rows.shape, dtype=torch.int8)
+    sums = torch.empty(count, columns // group, dtype=torch.int16)
+    steps = torch.empty(count, columns // SPAN, dtype=torch.float32)
+    threads = 1 if rows.numel() < _ALONE else min(torch.get_num_threads(), count)
+    code(_BITS[rows.dtype])[f"round_{group}"](
+        [rows.data_ptr(), columns, count, integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), 0], threads
+    )
+    return Rounded(integers, sums, steps)
+
+
+def reference(blocks: Blocks, rows: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    """The same numbers in torch, slowly: rows [n, in] -> float32 [n, out]."""
+    group = GROUP[blocks.format]
+    integers, sums, steps = readable(rows, group)
+    weights = blocks.integers.double() - (MIDDLE if blocks.minima is None else 0)
+    total = torch.zeros(len(rows), len(weights))
+    for block in range(blocks.d.shape[1]):
+        value, lesser = torch.zeros(2, *total.shape).unbind()
+        for span in range(block * BLOCK // SPAN, (block + 1) * BLOCK // SPAN):
+            exact, least = torch.zeros(2, *total.shape, dtype=torch.float64).unbind()
+            for number in range(span * SPAN // group, (span + 1) * SPAN // group):
+                columns = slice(number * group, (number + 1) * group)
+                exact += integers[:, columns].double() @ weights[:, columns].T * blocks.scales[:, number].double()
+                if blocks.minima is not None:
+                    least += sums[:, number, None].double() * blocks.minima[:, number].double()
+            value = _fused(exact.float(), steps[:, span, None], value)
+            lesser = _fused(least.float(), steps[:, span, None], lesser)
+        if blocks.dmin is not None:
+            total = _fused(-lesser, blocks.dmin[:, block].float(), total)
+        total = _fused(value, blocks.d[:, block].float(), total)
+    return total if bias is None else total + bias.float()
+
+
+def _fused(first: torch.Tensor, second: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
+    """first * second + added in float32, rounded once (but for what is half a step of float32 in float64)."""
+    return (first.double() * second.double() + added.double()).float()
+
+
+def kernel_name(processor: Path = Path("/proc/cpuinfo")) -> str:
+    """What LLVM calls the instructions that the code takes, of a processor that the file describes as Linux does."""
+    return "avx512vnni" if flags(processor) >= VNNI_FLAGS else "avx2"
+
+
+@cache
+def available() -> bool:
+    """Whether the code can be made here, and multiplies right."""
+    try:
+        return _right()
+    except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
+        log.warning("no machine code for layers of blocks: %s", problem)
+        return False
+
+
+def _right() -> bool:
+    """Whether products equal the reference's, in each format."""
+    rows = torch.linspace(-1.0, 1.0, 5 * 512).view(5, 512).pow(3).bfloat16()
+    bias = torch.linspace(-1.0, 1.0, 70)
+    for kind in GROUP:
+        blocks = read(_sample(70, 2, kind), kind)
+        output = torch.empty(5, 70, dtype=torch.bfloat16)
+        BlockProduct(BlockMatrix(iter([blocks]), 70), bias)(rows, output)
+        if not torch.equal(output, reference(blocks, rows, bias).bfloat16()):
+            return False
+    return True
+
+
+def _sample(out: int, count: int, kind: BlockFormat) -> torch.Tensor:
+    """Blocks as a file has them, uint8 [out, bytes], with every value of a byte."""
+    data = (torch.arange(out * count * BYTES[kind]) * 2654435761 >> 11).to(torch.uint8).view(out, count, -1)
+    floats = torch.linspace(-0.5, 0.5, out * count * 2).view(out, count, 2).half().view(torch.uint8)
+    if kind == "Q4_K":
+        data[..., :4] = floats
+    else:
+        data[..., -2:] = floats[..., :2]
+    return data.view(out, -1)
+
+
+@cache
+def code(bits: int) -> dict[str, Run]:
+    """The functions of `block_code.py` for rows of so many bits a number.
+
+    Raises:
+        ImportError, TypeError: llvmlite is missing, or too old.
+        OSError, AttributeError: torch has no GNU OpenMP.
+        RuntimeError: LLVM cannot make the code for this processor.
+    """
+    from decoder.model.linear.blocks.block_code import program
+
+    name = kernel_name()
+    return program(bits, name == "avx512vnni").compiled(name)
