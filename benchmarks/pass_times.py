@@ -41,7 +41,7 @@ def seconds(target: TargetModel, rows: int, cached: int) -> float:
 
 
 TORCH = ":torch"
-FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in ("", TORCH)]
+FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in ("", TORCH) if one + kernels != f"int4{TORCH}"]
 
 
 def load(options: argparse.Namespace, dtype: str) -> TargetModel:

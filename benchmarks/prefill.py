@@ -72,7 +72,7 @@ def _answers(
     found = []
     for dtype, one in loaded.items():
         found.append((f"{ENGINE}, {dtype}", measure(one.engine, ids, params, "plain")))
-        if dtype != "int8":  # transformers has no such weights
+        if dtype not in {"int8", "int4"}:  # transformers has no such weights
             found.append((f"transformers, {dtype}", peers[dtype].measure(PEER, ids, params)))
     if servers:
         found.append((LLAMA, servers.measure(LLAMA, ids, params)))

@@ -5,6 +5,7 @@ Imports no torch for a processor.
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -15,7 +16,7 @@ INT8 = "int8"
 INT4 = "int4"
 """The integers of four and six bits that a model's GGUF file has, as they are, activations in bfloat16; on an x86 CPU
 alone (`model/linear/blocks/`)."""
-INT4_FLAGS = frozenset({"avx2", "fma"})
+INT4_FLAGS = frozenset({"avx2", "fma", "f16c"})
 AUTO = "auto"
 """As `dtype`: the format that `preferred` names."""
 BFLOAT16_FLAGS = frozenset({"amx_bf16", "avx512_bf16", "bf16"})
@@ -55,6 +56,8 @@ def problem(dtype: str, device: str, processor: Path = Path("/proc/cpuinfo")) ->
         )
     if dtype == INT4 and not flags(processor) >= INT4_FLAGS:
         return "the number format int4 needs an x86 processor with AVX2; choose int8, bfloat16 or float32"
+    if dtype == INT4 and find_spec("llvmlite") is None:
+        return "the number format int4 needs llvmlite: pip install -e '.[native]', or choose int8 or bfloat16"
     return None
 
 

@@ -28,7 +28,7 @@ from decoder.model.target import TargetModel
 from decoder.models import default_models_dir, resolve
 from decoder.planning.calibration import fingerprint, load_or_measure
 from decoder.planning.draft_gate import Drafting
-from decoder.weights.gguf_blocks import FileBlocks
+from decoder.weights.gguf_blocks import FileBlocks, has_blocks
 
 log = logging.getLogger(__name__)
 
@@ -103,7 +103,7 @@ def load_engine(
                 f"draft model {draft_model!r} and target {model!r} have different tokenizers; "
                 "choose a draft model of the target's family, or load the target without one"
             )
-        context.draft_model = _target(draft_folder, dtype, device)
+        context.draft_model = _target(draft_folder, _draft_dtype(draft_folder, dtype), device)
     target = _target(folder, dtype, device, bitwise=exact == "bitwise")
     if target.bitwise:
         log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
@@ -164,14 +164,29 @@ def _target(folder: Path, dtype: str, device: str, *, bitwise: bool = False) -> 
     log.info("loading the weights of %s as %s, %.1f GB; some seconds a GB", folder.name, dtype, size)
     if dtype not in {INT8, INT4}:
         return TargetModel(_weights(folder, DTYPES[dtype]).to(device), bitwise=bitwise)
-    if dtype == INT4 and not block_product.available():
+    blocks = FileBlocks(folder, _config(folder)) if dtype == INT4 else None
+    if blocks is not None and not block_product.available():
         raise ValueError("int4 needs machine code, which cannot be made here (the log says why); choose int8")
     weights = _weights(folder, "auto")  # as stored, so that they are read from disk one by one
     original = weights_fingerprint(weights)
-    quantise(weights, blocks_of=FileBlocks(folder, weights.config) if dtype == INT4 else None)
+    quantise(weights, blocks_of=blocks)
     target = TargetModel(weights, bitwise=bitwise)
     target.original_fingerprint = original
     return target
+
+
+def _draft_dtype(folder: Path, dtype: str) -> str:
+    """The number format of a draft model beside a target in this one."""
+    if dtype == INT4 and not has_blocks(folder):
+        log.info("%s has no integers of four bits; it drafts in int8", folder.name)
+        return INT8
+    return dtype
+
+
+def _config(folder: Path) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.from_pretrained(folder, trust_remote_code=False)
 
 
 def _weights(folder: Path, dtype: torch.dtype | str) -> Any:

@@ -21,6 +21,7 @@ from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES
 from decoder.model.linear.int8_linear import Int8Linear
 from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import free_bytes, pack, packed_passes
+from decoder.weights.gguf_blocks import BlockFormat
 
 ROWS = (1, 8, 64)
 """Rows of a pass: plain decoding, a short draft, a long copy or a prompt."""
@@ -96,8 +97,7 @@ def _layers(dtype: str) -> list[torch.nn.Linear]:
     stored = torch.float32 if dtype == "float32" else torch.bfloat16
     weight = torch.linspace(-1.0, 1.0, _SIZE * _SIZE).view(_SIZE, _SIZE)
     if dtype == dtypes.INT4:
-        data = torch.zeros(_SIZE, _SIZE // BLOCK * BYTES["Q4_K"], dtype=torch.uint8)
-        return [BlockLinear(BlockMatrix.from_file(data, "Q4_K"), None, stored) for _ in range(_LAYERS)]
+        return [_blocks("Q6_K" if number % 3 == 2 else "Q4_K", stored) for number in range(_LAYERS)]  # as in Q4_K_M
     if dtype == dtypes.INT8:
         return [Int8Linear(weight, None, stored) for _ in range(_LAYERS)]
     layers = torch.nn.ModuleList(torch.nn.Linear(_SIZE, _SIZE, bias=False, device="meta") for _ in range(_LAYERS))
@@ -105,6 +105,11 @@ def _layers(dtype: str) -> list[torch.nn.Linear]:
         layer.weight = torch.nn.Parameter(weight.to(stored, copy=True), requires_grad=False)
     pack(layers)
     return [layer for layer in layers if isinstance(layer, torch.nn.Linear)]
+
+
+def _blocks(kind: BlockFormat, stored: torch.dtype) -> BlockLinear:
+    data = torch.zeros(_SIZE, _SIZE // BLOCK * BYTES[kind], dtype=torch.uint8)
+    return BlockLinear(BlockMatrix.from_file(data, kind), None, stored)
 
 
 def _seconds(layers: list[torch.nn.Linear], rows: int) -> float:

@@ -63,6 +63,7 @@ def convert_gguf(
     *,
     dtype: StorageDtype = "auto",
     tied: bool = False,
+    owned: bool = False,
     progress: Progress | None = None,
 ) -> Conversion:
     """Write `out_dir` (created; not atomic: use a fresh folder) with safetensors, config, tokenizer and chat template,
@@ -74,6 +75,7 @@ def convert_gguf(
         dtype: "auto" is the smallest of bfloat16, float16 and float32 that is exact.
         tied: whether the model's input and output embeddings are one matrix, as its makers published it. A GGUF file
             may have that matrix twice, in two precisions; then the output's, which is the finer one, is stored once.
+        owned: whether nobody else will change the file, so that the folder may have it by a second name.
         progress: called with ("measure" | "convert" | "write", done, total).
 
     Raises:
@@ -106,8 +108,7 @@ def convert_gguf(
         model = _load(gguf_path, getattr(torch, stored), progress)
         _write_loaded(model, out_dir)
     progress("write", 0, 1)
-    if plan is not None:
-        gguf_blocks.keep(gguf_path, reader, out_dir)
+    gguf_blocks.keep(gguf_path, reader, plan, out_dir, owned=owned)
     _write_config(model, _end_ids(reader), out_dir)
     for weights in out_dir.glob("*.safetensors"):
         weights.chmod(0o644)  # written 0600, while every other file follows the umask

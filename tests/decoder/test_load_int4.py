@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from tests.decoder.test_load import WORDS, folder_of
 from tests.decoder.weights import test_models_conversion as conversions
 from tests.support.models.file_bytes import file_bytes
 
-pytestmark = pytest.mark.skipif(bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2")
+pytestmark = pytest.mark.skipif(
+    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
+)
 WIDTH = 256
 
 
@@ -48,23 +51,64 @@ def folder(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return at / "model"
 
 
-def test_the_conversion_keeps_the_file_once(folder: Path) -> None:
-    kept = folder / gguf_blocks.FILE
-    assert kept.samefile(folder.parent / "tiny.gguf")
-    assert gguf_blocks.has_blocks(folder)
+def test_the_conversion_copies_a_file_that_its_user_may_change(folder: Path) -> None:
+    kept, original = folder / gguf_blocks.FILE, folder.parent / "tiny.gguf"
+    assert kept.read_bytes() == original.read_bytes()
+    assert not kept.samefile(original)
 
 
-def test_the_file_is_copied_where_it_cannot_have_two_names(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("names", [True, False])
+def test_a_file_of_its_own_gets_a_second_name_where_it_can(
+    names: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_: Any) -> None:
         raise OSError("another file system")
 
-    monkeypatch.setattr("os.link", refuse)
-    convert_gguf(folder.parent / "tiny.gguf", tmp_path / "out", dtype="float32")
+    if not names:
+        monkeypatch.setattr("os.link", refuse)
+    original = tmp_path / "link.gguf"
+    original.symlink_to(folder.parent / "tiny.gguf")  # as in the hub's cache
+    convert_gguf(original, tmp_path / "out", dtype="float32", owned=True)
     kept = tmp_path / "out" / gguf_blocks.FILE
-    assert kept.read_bytes() == (folder / gguf_blocks.FILE).read_bytes()
-    assert not kept.samefile(folder / gguf_blocks.FILE)
+    assert kept.samefile(original) is names
+    assert kept.read_bytes() == original.read_bytes()
+    assert not kept.is_symlink()
+
+
+def test_another_conversion_into_the_folder_leaves_no_old_file(folder: Path, tmp_path: Path) -> None:
+    convert_gguf(folder.parent / "tiny.gguf", tmp_path / "out", dtype="float32")
+    assert gguf_blocks.has_blocks(tmp_path / "out")
+    conversions.write_gguf(tmp_path / "plain.gguf", conversions.tiny_model())
+    convert_gguf(tmp_path / "plain.gguf", tmp_path / "out")
+    assert not gguf_blocks.has_blocks(tmp_path / "out"), "a file without such blocks is of no use"
+
+
+def test_a_file_of_few_blocks_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def few(name: str, tensor: Any) -> tuple[Any, Any]:
+        return mixed(name, tensor) if "attn_v" in name else (tensor, None)
+
+    monkeypatch.setattr(conversions, "WIDTH", WIDTH)
+    conversions.write_gguf(tmp_path / "tiny.gguf", conversions.tiny_model(), change=few)
+    convert_gguf(tmp_path / "tiny.gguf", tmp_path / "out")
+    assert not gguf_blocks.has_blocks(tmp_path / "out")
+
+
+def test_a_tied_output_matrix_has_the_blocks_of_the_embeddings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in Qwen's files, which have that matrix twice; the output's is kept."""
+    monkeypatch.setattr(conversions, "WIDTH", WIDTH)
+    conversions.write_gguf(tmp_path / "tiny.gguf", conversions.tiny_model(), change=mixed)
+    convert_gguf(tmp_path / "tiny.gguf", tmp_path / "out", dtype="float32", tied=True)
+    target = load_target(str(tmp_path / "out"), dtype="int4", device="cpu")[0]
+    assert isinstance(target.model.lm_head, BlockLinear)
+    assert torch.equal(target.model.lm_head.product.matrix.weight(), conversions.load(tmp_path / "out").lm_head.weight)
+    assert target.model.lm_head.product.matrix.format == "Q6_K"
+
+
+def test_a_draft_model_without_the_file_is_int8(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder, tmp_path / "draft", ignore=shutil.ignore_patterns(gguf_blocks.FILE))
+    draft = load_engine(str(folder), dtype="int4", draft_model=str(tmp_path / "draft")).context.draft_model
+    assert draft is not None
+    assert draft.number_format == "int8"
 
 
 def test_every_layer_has_the_weights_of_the_file(folder: Path) -> None:
@@ -114,13 +158,15 @@ def test_the_model_is_little_changed(folder: Path, tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("".join(chr(97 + (7 * number) % 23) for number in range(400)))
     found = compare_formats(str(folder), dtype="int4", file=text, limit=60)
-    assert 0 < found.divergence < 0.01
+    assert 0 < abs(found.divergence) < 0.01
     assert found.agreement > 0.9
 
 
 def test_a_model_without_the_file_says_what_to_do(tmp_path: Path) -> None:
     other = folder_of(tmp_path / "other", 0, WORDS)
-    with pytest.raises(ModelError, match=r"has no blocks.gguf.*rag models pull.*Other models run as int8"):
+    with pytest.raises(
+        ModelError, match=r"has no blocks.gguf.*rag models pull.*Llama, Qwen2.*Other models run as int8"
+    ):
         load_engine(other, dtype="int4")
     (Path(other) / gguf_blocks.FILE).write_bytes(b"GGUF" * 10)
     with pytest.raises(ModelError, match="not a readable GGUF file"):
@@ -138,9 +184,3 @@ def test_where_the_code_cannot_be_made_int8_is_the_advice(folder: Path, monkeypa
     monkeypatch.setattr(block_product, "available", lambda: False)
     with pytest.raises(ValueError, match=r"int4 needs machine code.*choose int8"):
         load_engine(str(folder), dtype="int4")
-
-
-def test_a_file_without_such_blocks_is_not_kept(tmp_path: Path) -> None:
-    conversions.write_gguf(tmp_path / "tiny.gguf", conversions.tiny_model())
-    convert_gguf(tmp_path / "tiny.gguf", tmp_path / "out")
-    assert not gguf_blocks.has_blocks(tmp_path / "out")

@@ -21,7 +21,9 @@ from tests.decoder.test_lossless_int8 import DRAFTERS, check_near_tie
 from tests.support.models.file_bytes import blocks_of
 from tests.support.tiny_models import decoded, tiny_model
 
-pytestmark = pytest.mark.skipif(bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2")
+pytestmark = pytest.mark.skipif(
+    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
+)
 
 
 @functools.cache

@@ -92,6 +92,8 @@ def replay_shape(
         raise BenchError("there are no recorded answers; write some with `rag bench record`")
     if reason := dtypes.problem(dtype, device):
         raise BenchError(reason)
+    if dtype == dtypes.INT4:
+        raise BenchError("random weights have no GGUF file, so they cannot run as int4; choose int8")
     model = random_model(shape, device, DTYPES[dtype])
     if dtype == dtypes.INT8:
         quantise(model)

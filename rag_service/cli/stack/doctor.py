@@ -108,7 +108,8 @@ def check(settings: Settings) -> Iterator[Finding]:
                 "integers of four bits",
                 False,
                 f"{settings.model} has none",
-                "Set RAG_DTYPE=int8, or get the model from a GGUF file in Q4_K_M (docs/how-to/own-model.md).",
+                "Set RAG_DTYPE=int8. A named model in Q4_K_M has them if you delete its folder and run `rag models "
+                "pull` again (docs/how-to/own-model.md).",
             )
     for endpoint in settings.endpoints:
         state = model_servers.state(endpoint)
@@ -236,8 +237,8 @@ def _fastest_format(dtype: str, answers: int, blocks: bool = False) -> Iterator[
         "bfloat16": "Set RAG_DTYPE=bfloat16: it is faster here and takes half of float32's memory.",
         "int8": "RAG_DTYPE=int8 is faster here and takes about half of bfloat16's memory, but changes the model a "
         "little: `rag models quality MODEL --dtype int8` says how much.",
-        "int4": "RAG_DTYPE=int4 is faster here and takes about a third of bfloat16's memory. Weights are those of the "
-        "model's GGUF file; `rag models quality MODEL --dtype int4` says what rounding the rest changes.",
+        "int4": "RAG_DTYPE=int4 is faster here and takes about two fifths of bfloat16's memory. Weights are those of "
+        "the model's GGUF file; `rag models quality MODEL --dtype int4` says what rounding the rest changes.",
     }
     if dtype in measured.times and dtype != best and measured.gain(dtype) < LEAST_GAIN:
         found = f"{best}, with {dtype} nearly as fast {found.removeprefix(best).lstrip()}"

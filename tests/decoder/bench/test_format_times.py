@@ -6,6 +6,7 @@ import pytest
 
 from decoder.bench import format_times
 from decoder.bench.format_times import FORMATS, ROWS, FormatTimes
+from tests.support.models.file_bytes import needs_int4
 
 
 def test_the_least_of_the_rounds_counts_and_a_disturbed_one_shows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,6 +24,16 @@ def test_the_least_of_the_rounds_counts_and_a_disturbed_one_shows(monkeypatch: p
     assert measured.times["float32"] == {1: 1.0, 8: 8.0, 64: 64.0}
     assert measured.spread == 2.0
     assert measured.fastest == "bfloat16"
+
+
+@needs_int4
+def test_int4_is_timed_where_a_model_can_run_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(format_times, "_SIZE", 256)
+    monkeypatch.setattr(format_times, "free_bytes", lambda: 10**10)
+    for blocks, formats in ((True, [*FORMATS, "int4"]), (False, [*FORMATS])):
+        measured = format_times.time_formats(blocks)
+        assert measured is not None
+        assert list(measured.times) == formats
 
 
 def test_the_fastest_has_the_least_geometric_mean() -> None:

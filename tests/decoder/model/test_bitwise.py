@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from decoder import Engine, SamplingParams
+from decoder import Engine, SamplingParams, dtypes
 from decoder.drafters.context import DrafterContext
 from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise, bitwise_check
@@ -43,6 +43,8 @@ def roomy(monkeypatch: pytest.MonkeyPatch) -> None:
 def target(architecture: str = "llama", memory: float = 1.0, kernels: Kernels = "own") -> TargetModel:
     dtype = torch.bfloat16 if kernels == "own in bfloat16" else torch.float32
     made = tiny_model(architecture, VOCAB, window=WINDOW, memory=memory, hidden=256).to(dtype)
+    if kernels == "int4" and (missing := dtypes.problem("int4", "cpu")):
+        pytest.skip(missing)
     if kernels in {"int8", "int4"}:
         quantise(made, blocks_of=blocks_of(made) if kernels == "int4" else None)
     with pytest.MonkeyPatch.context() as patch:

@@ -12,8 +12,8 @@ import torch.nn.functional as F
 
 from decoder.model.fingerprint import weights_fingerprint
 from decoder.model.linear import packed_linear, tiled_linear
-from decoder.model.linear.int8_linear import rows_of
 from decoder.model.linear.packed_linear import PackedLinear, kept_bytes, pack
+from decoder.model.linear.quantise import rows_of
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import tiny_model

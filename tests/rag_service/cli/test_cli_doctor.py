@@ -211,6 +211,27 @@ def test_doctor_recommends_nothing_on_a_busy_machine(
         assert "RAG_DTYPE" not in finding.fix
 
 
+def test_doctor_says_that_a_model_has_no_integers_of_four_bits(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    from decoder import bench
+
+    monkeypatch.setattr(os, "getloadavg", lambda: (0.0, 9.0, 9.0))
+    asked: list[bool] = []
+    monkeypatch.setattr(bench, "time_formats", asked.append)
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    monkeypatch.setenv("RAG_MODEL", str(tmp_path / "model"))
+    monkeypatch.setenv("RAG_DTYPE", "int4")
+    monkeypatch.setenv("RAG_URL", nowhere())
+    found = {finding["what"]: finding for finding in json.loads(rag("doctor", "--json").stdout)}
+    missing = found["integers of four bits"]
+    assert not missing["ok"]
+    assert "RAG_DTYPE=int8" in missing["fix"]
+    assert "rag models pull" in missing["fix"]
+    (tmp_path / "model" / "blocks.gguf").write_bytes(b"")
+    assert "integers of four bits" not in {one["what"] for one in json.loads(rag("doctor", "--json").stdout)}
+    assert asked == [False, True]
+
+
 def test_doctor_measures_nothing_beside_running_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     from decoder import bench
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import torch
 
+from decoder import dtypes
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP
 from decoder.model.linear.quantise import BlocksOf
 from decoder.weights.gguf_blocks import BlockFormat
+
+needs_int4 = pytest.mark.skipif(
+    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
+)
 
 
 def file_bytes(weight: torch.Tensor, kind: BlockFormat) -> torch.Tensor:

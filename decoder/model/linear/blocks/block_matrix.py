@@ -23,6 +23,8 @@ _PIECE = 64
 """Tiles of outputs that are put in order at once."""
 _ROWS = 128
 """Most rows of a product, so that they stay in a cache beside the weights of a tile."""
+_ALONE = 1 << 15
+"""Products with fewer bytes take one thread: waking another takes longer."""
 _SHARES = 8
 """Stretches of tiles for each thread, so that one that is held up gets fewer."""
 
@@ -95,7 +97,7 @@ class BlockMatrix:
     @property
     def threads(self) -> int:
         """How many multiply."""
-        return torch.get_num_threads()
+        return 1 if self.records.numel() < _ALONE else torch.get_num_threads()
 
     @property
     def share(self) -> int:

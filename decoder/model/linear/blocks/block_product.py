@@ -114,10 +114,13 @@ def kernel_name(processor: Path = Path("/proc/cpuinfo")) -> str:
 def available() -> bool:
     """Whether the code can be made here, and multiplies right."""
     try:
-        return _right()
+        right = _right()
     except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
         log.warning("no machine code for layers of blocks: %s", problem)
         return False
+    if not right:
+        log.warning("machine code for layers of blocks multiplies wrong on this processor, so it is not used")
+    return right
 
 
 def _right() -> bool:

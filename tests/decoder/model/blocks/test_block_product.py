@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
 from decoder import dtypes
 from decoder.model.linear.blocks import block_product, block_rows
-from decoder.model.linear.blocks.block_code import program
 from decoder.model.linear.blocks.block_linear import BlockLinear
 from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_product import BlockProduct, reference, rounded
 from decoder.model.linear.blocks.file_blocks import GROUP, read
 from decoder.weights.gguf_blocks import BlockFormat
-from tests.support.models.file_bytes import file_bytes, random_bytes
+from tests.support.models.file_bytes import file_bytes, needs_int4, random_bytes
 
-here = pytest.mark.skipif(bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2")
+here = pytest.mark.skipif(
+    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
+)
 KINDS: list[BlockFormat] = ["Q4_K", "Q6_K"]
 
 
@@ -32,7 +34,7 @@ def rows_of_all_magnitudes(count: int, columns: int) -> torch.Tensor:
     return rows
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
 @pytest.mark.parametrize(("out", "blocks", "bias"), [(1, 1, True), (64, 2, False), (150, 3, True)])
 @pytest.mark.parametrize("kind", KINDS)
@@ -47,7 +49,7 @@ def test_every_bit_is_the_references(kind: BlockFormat, out: int, blocks: int, b
         assert torch.equal(found, reference(read(data, kind), rows, added).to(dtype))
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_rows_bits_do_not_depend_on_other_rows_or_threads(kind: BlockFormat) -> None:
     product = BlockProduct(BlockMatrix.from_file(random_bytes(640, 4, kind), kind), None)
@@ -67,7 +69,7 @@ def test_a_rows_bits_do_not_depend_on_other_rows_or_threads(kind: BlockFormat) -
     assert torch.equal(one_thread, together)
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_instructions_of_older_processors_give_the_same_bits(
     kind: BlockFormat, monkeypatch: pytest.MonkeyPatch
@@ -76,13 +78,15 @@ def test_instructions_of_older_processors_give_the_same_bits(
     rows = rows_of_all_magnitudes(9, 512)
     found, wanted = torch.empty(2, 9, 130).unbind()
     product(rows, wanted)
+    from decoder.model.linear.blocks.block_code import program
+
     older = program(32, vnni=False).compiled("avx2")
     monkeypatch.setattr(block_product, "code", lambda bits: older)
     product(rows, found)
     assert torch.equal(found, wanted)
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_largest_sums_are_exact(kind: BlockFormat) -> None:
     """Every integer, scale and row at its end: sums of a block fit 32 bits."""
@@ -101,7 +105,7 @@ def test_the_largest_sums_are_exact(kind: BlockFormat) -> None:
     assert torch.equal(found, reference(read(data, kind), rows, None))
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
 @pytest.mark.parametrize("group", sorted(GROUP.values()))
 def test_rows_are_rounded_as_the_readable_form_does(group: int, dtype: torch.dtype) -> None:
@@ -119,7 +123,7 @@ def test_an_integer_times_its_step_is_the_rows_number_up_to_half_a_step() -> Non
     assert torch.equal(sums.int(), integers.view(20, -1, 32).int().sum(2))
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_products_are_near_those_of_the_weights(kind: BlockFormat) -> None:
     source = torch.Generator().manual_seed(1)
@@ -129,7 +133,7 @@ def test_products_are_near_those_of_the_weights(kind: BlockFormat) -> None:
     assert ((layer(rows) - exact).norm() / exact.norm()) < 0.01
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_layer_of_some_outputs_gives_their_bits(kind: BlockFormat) -> None:
     bias = torch.randn(150, generator=torch.Generator().manual_seed(3))
@@ -142,27 +146,45 @@ def test_a_layer_of_some_outputs_gives_their_bits(kind: BlockFormat) -> None:
     assert layer(rows.view(7, 1, 256)).shape == (7, 1, 150)
 
 
-@here
+def test_without_llvmlite_the_message_names_the_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cpuinfo").write_text("flags : avx2 fma f16c\n")
+    monkeypatch.setattr(dtypes, "find_spec", lambda name: None)
+    assert "pip install -e '.[native]'" in (dtypes.problem("int4", "cpu", tmp_path / "cpuinfo") or "")
+
+
+@needs_int4
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("wrong", [float("nan"), float("inf")])
+def test_a_row_with_what_is_no_number_spoils_no_other(kind: BlockFormat, wrong: float) -> None:
+    product = BlockProduct(BlockMatrix.from_file(random_bytes(64, 2, kind), kind), None)
+    rows = rows_of_all_magnitudes(3, 512).bfloat16()
+    right, spoilt = torch.empty(2, 3, 64).bfloat16().unbind()
+    product(rows, right)
+    rows[1, 70] = wrong
+    product(rows, spoilt)
+    assert torch.equal(spoilt[[0, 2]], right[[0, 2]])
+    assert not spoilt[1].isfinite().any()
+
+
+@needs_int4
 def test_it_is_there_where_it_is_for_the_processor() -> None:
     assert block_product.available()
 
 
 @pytest.mark.parametrize("flags", ["sse4_2", "avx2", ""])
-def test_other_processors_are_told_what_to_choose(flags: str, tmp_path: object) -> None:
-    from pathlib import Path
-
-    file = Path(str(tmp_path)) / "cpuinfo"
+def test_other_processors_are_told_what_to_choose(flags: str, tmp_path: Path) -> None:
+    file = tmp_path / "cpuinfo"
     file.write_text(f"flags : fpu {flags}\n")
     assert dtypes.problem("int4", "cpu", file) == (
         "the number format int4 needs an x86 processor with AVX2; choose int8, bfloat16 or float32"
     )
-    file.write_text("flags : fpu avx2 fma\n")
+    file.write_text("flags : fpu avx2 fma f16c\n")
     assert dtypes.problem("int4", "cpu", file) is None
     assert block_product.kernel_name(file) == "avx2"
     assert "the device is cuda; choose bfloat16" in (dtypes.problem("int4", "cuda", file) or "")
 
 
-@here
+@needs_int4
 @pytest.mark.parametrize("missing", ["llvmlite", "openmp", "right"])
 def test_where_something_is_missing_it_is_not_available(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if missing == "llvmlite":
