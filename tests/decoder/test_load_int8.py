@@ -98,6 +98,6 @@ def test_int8_has_bitwise_passes(folder: str) -> None:
 
 def test_half_precision_has_no_bitwise_passes_and_says_what_to_choose(folder: str) -> None:
     with pytest.raises(
-        BitwiseUnavailable, match="the model is float16 on cpu; load it with dtype float32, bfloat16 or"
+        BitwiseUnavailable, match="the model is float16 on cpu; load it with dtype float32, bfloat16, int8 or"
     ):
         load_engine(folder, dtype="float16", exact="bitwise")

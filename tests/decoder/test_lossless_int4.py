@@ -17,7 +17,7 @@ from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.quantise import quantise
 from decoder.model.target import TargetModel
 from tests.decoder.test_lossless import MODES, VOCAB, build, equipment_of, letters, prompts
-from tests.decoder.test_lossless_int8 import DRAFTERS, check_near_tie
+from tests.decoder.test_lossless_int8 import by_turns, check_near_tie, each_in_a_format
 from tests.support.models.file_bytes import blocks_of
 from tests.support.tiny_models import decoded, tiny_model
 
@@ -47,8 +47,7 @@ def test_the_model_has_both_kinds_of_layers() -> None:
     assert engine(torch.float32).target.number_format == "int4"
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("drafter", ["adversarial", "auto", "casd"])
+@pytest.mark.parametrize(("drafter", "mode"), [*by_turns(("adversarial", "auto"))])
 def test_in_float64_every_answer_is_plains(drafter: str, mode: str) -> None:
     for number, prompt in enumerate(prompts()):
         if (number + list(MODES).index(mode)) % 6:
@@ -59,8 +58,7 @@ def test_in_float64_every_answer_is_plains(drafter: str, mode: str) -> None:
         assert got.finish_reason == expected.finish_reason
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize(("drafter", "dtype"), [*each_in_a_format()])
 def test_a_difference_is_a_near_tie(drafter: str, dtype: torch.dtype) -> None:
     shared, differing = engine(dtype), 0
     for number, prompt in enumerate(prompts()[::6]):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 import torch
@@ -21,6 +23,9 @@ from tests.support.models.file_bytes import file_bytes, needs_int4, random_bytes
 here = pytest.mark.skipif(
     bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
 )
+if TYPE_CHECKING:
+    from decoder.model.linear.machine_code import Run
+
 KINDS: list[BlockFormat] = ["Q4_K", "Q6_K"]
 
 
@@ -69,6 +74,13 @@ def test_a_rows_bits_do_not_depend_on_other_rows_or_threads(kind: BlockFormat) -
     assert torch.equal(one_thread, together)
 
 
+@functools.cache
+def older_code(bits: int) -> dict[str, Run]:
+    from decoder.model.linear.blocks.block_code import program
+
+    return program(bits, vnni=False).compiled("avx2")
+
+
 @needs_int4
 @pytest.mark.parametrize("kind", KINDS)
 def test_instructions_of_older_processors_give_the_same_bits(
@@ -78,10 +90,7 @@ def test_instructions_of_older_processors_give_the_same_bits(
     rows = rows_of_all_magnitudes(9, 512)
     found, wanted = torch.empty(2, 9, 130).unbind()
     product(rows, wanted)
-    from decoder.model.linear.blocks.block_code import program
-
-    older = program(32, vnni=False).compiled("avx2")
-    monkeypatch.setattr(block_product, "code", lambda bits: older)
+    monkeypatch.setattr(block_product, "code", older_code)
     product(rows, found)
     assert torch.equal(found, wanted)
 
