@@ -107,6 +107,7 @@ def test_the_default_models_calibration_for_english_alone_holds_in_other_number_
     assert fitted[1]
     assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "en") == fitted
     assert find("qwen2.5-coder-1.5b", "int8", PROMPT, "en") == fitted
+    assert find("qwen2.5-coder-1.5b", "int4", PROMPT, "en") == fitted
     assert find("qwen2.5-coder-1.5b", "float32", PROMPT, "de")[1] is False
     assert find("qwen2.5-coder-1.5b", "float16", PROMPT, "en")[1] is False
 
