@@ -15,13 +15,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from decoder.model.linear.blocks.block_matrix import (
-    FOUR,
-    group_bytes,
-    head_bytes,
-    pairs_bytes,
-    record_bytes,
-)
+from decoder.model.linear.blocks.block_matrix import FOUR, group_bytes, head_bytes, pairs_bytes, record_bytes
 from decoder.model.linear.blocks.block_rows import LARGEST, SMALLEST, SPAN
 from decoder.model.linear.blocks.file_blocks import BLOCK, GROUP, MIDDLE
 from decoder.model.linear.machine_code import (
@@ -56,7 +50,7 @@ _WHOLE_BITS = 0x4B400000
 ROWS = 4
 """Most rows of a tile: the fastest number of 2 to 6. With more, sums leave the registers."""
 _HALF_INTS = ir.VectorType(I32, LANES // 2)
-_BYTES, _HALF_BYTES = ir.VectorType(I8, 4 * LANES), ir.VectorType(I8, 2 * LANES)
+_HALF_BYTES = ir.VectorType(I8, 2 * LANES)
 _SHORTS, _HALF_SHORTS = ir.VectorType(I16, 2 * LANES), ir.VectorType(I16, LANES)
 _HALVES = ir.VectorType(ir.HalfType(), LANES)
 
