@@ -10,7 +10,7 @@ import gguf
 import pytest
 import torch
 
-from decoder import SamplingParams, dtypes, load_engine
+from decoder import SamplingParams, load_engine
 from decoder.bench.format_quality import compare_formats
 from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
@@ -23,11 +23,9 @@ from decoder.weights.conversion import convert_gguf
 from decoder.weights.model_folder import ModelError
 from tests.decoder.test_load import WORDS, folder_of
 from tests.decoder.weights import test_models_conversion as conversions
-from tests.support.models.file_bytes import file_bytes
+from tests.support.models.file_bytes import file_bytes, needs_int4
 
-pytestmark = pytest.mark.skipif(
-    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
-)
+pytestmark = needs_int4
 WIDTH = 256
 
 

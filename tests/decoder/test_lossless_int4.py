@@ -11,19 +11,17 @@ import functools
 import pytest
 import torch
 
-from decoder import Engine, Sequence, dtypes
+from decoder import Engine, Sequence
 from decoder.model.linear.blocks.block_linear import BlockLinear
 from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.quantise import quantise
 from decoder.model.target import TargetModel
 from tests.decoder.test_lossless import MODES, VOCAB, build, equipment_of, letters, prompts
 from tests.decoder.test_lossless_int8 import by_turns, check_near_tie, each_in_a_format
-from tests.support.models.file_bytes import blocks_of
+from tests.support.models.file_bytes import blocks_of, needs_int4
 from tests.support.tiny_models import decoded, tiny_model
 
-pytestmark = pytest.mark.skipif(
-    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
-)
+pytestmark = needs_int4
 
 
 @functools.cache

@@ -7,6 +7,8 @@ from collections.abc import Callable
 import torch
 import torch.nn.functional as F
 
+Product = Callable[[torch.Tensor, torch.Tensor], None]
+"""Multiplies rows, and writes the outcome."""
 OUTPUTS = 64
 """Outputs of a tile, next to each other: four registers of 16 sums."""
 PIECE_ROWS = 128
@@ -60,20 +62,33 @@ class TiledMatrix:
     @property
     def share(self) -> int:
         """How many tiles a thread takes at once."""
-        return max(len(self.tiles) // (self.threads * _SHARES), 1)
+        return share_of(len(self.tiles), self.threads)
 
-    def multiply(
-        self, rows: torch.Tensor, output: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], None]
-    ) -> None:
-        """Let code multiply rows [n, in] a piece at a time, and write the outcome to `output` [n, out].
+    def multiply(self, rows: torch.Tensor, output: torch.Tensor, product: Product) -> None:
+        """Let code multiply rows [n, in], and write the outcome to `output` [n, out], as `in_pieces`."""
+        in_pieces(rows.contiguous(), output, self.width, product)
 
-        Args:
-            product: writes the products of rows [m, in], contiguous, to [m, width], of their dtype.
-        """
-        rows = rows.contiguous()
-        direct = output.dtype is rows.dtype and output.is_contiguous() and self.width == self.out
-        target = output if direct else torch.empty(len(rows), self.width, dtype=rows.dtype)
+
+def in_pieces(rows: torch.Tensor, output: torch.Tensor, width: int, product: Product) -> None:
+    """Let code multiply rows a piece at a time.
+
+    Args:
+        rows: [n, in], contiguous.
+        output: [n, out], gets the outcome.
+        width: outputs that the code writes, with those that fill the last tile.
+        product: writes the products of rows [m, in] to [m, width], of their dtype.
+    """
+    direct = output.dtype is rows.dtype and output.is_contiguous() and width == output.shape[1]
+    target = output if direct else torch.empty(len(rows), width, dtype=rows.dtype)
+    if 0 < len(rows) <= PIECE_ROWS:  # slices take as long as a small product
+        product(rows, target)
+    else:
         for first in range(0, len(rows), PIECE_ROWS):
             product(rows[first : first + PIECE_ROWS], target[first : first + PIECE_ROWS])
-        if not direct:
-            output.copy_(target[:, : self.out])
+    if not direct:
+        output.copy_(target[:, : output.shape[1]])
+
+
+def share_of(tiles: int, threads: int) -> int:
+    """How many tiles a thread takes at once."""
+    return max(tiles // (threads * _SHARES), 1)

@@ -6,13 +6,13 @@ The code reads in this order, so that memory is ahead of it. Knows the order of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import torch
 import torch.nn.functional as F
 
 from decoder.model.linear.blocks.file_blocks import BLOCK, GROUP, Blocks, read
-from decoder.model.linear.tiled_matrix import OUTPUTS
+from decoder.model.linear.tiled_matrix import OUTPUTS, Product, in_pieces, share_of
 from decoder.weights.gguf_blocks import BlockFormat
 
 BITS: dict[BlockFormat, int] = {"Q4_K": 4, "Q6_K": 6}
@@ -21,12 +21,8 @@ FOUR = 4
 """Columns that lie next to each other, so that one instruction multiplies and adds them."""
 _PIECE = 64
 """Tiles of outputs that are put in order at once."""
-_ROWS = 128
-"""Most rows of a product, so that they stay in a cache beside the weights of a tile."""
 _ALONE = 1 << 15
 """Products with fewer bytes take one thread: waking another takes longer."""
-_SHARES = 8
-"""Stretches of tiles for each thread, so that one that is held up gets fewer."""
 
 
 def pairs_bytes(kind: BlockFormat) -> int:
@@ -102,25 +98,15 @@ class BlockMatrix:
     @property
     def share(self) -> int:
         """How many tiles a thread takes at once."""
-        return max(len(self.records) // (self.threads * _SHARES), 1)
+        return share_of(len(self.records), self.threads)
 
     def filled(self, values: torch.Tensor) -> torch.Tensor:
         """Values of each output, [out], with zeros behind them."""
         return F.pad(values, (0, self.width - self.out))
 
-    def multiply(
-        self, rows: torch.Tensor, output: torch.Tensor, product: Callable[[torch.Tensor, torch.Tensor], None]
-    ) -> None:
-        """As `TiledMatrix.multiply`."""
-        direct = output.dtype is rows.dtype and output.is_contiguous() and self.width == self.out
-        target = output if direct else torch.empty(len(rows), self.width, dtype=rows.dtype)
-        if 0 < len(rows) <= _ROWS:  # slices take as long as a small product
-            product(rows, target)
-        else:
-            for first in range(0, len(rows), _ROWS):
-                product(rows[first : first + _ROWS], target[first : first + _ROWS])
-        if not direct:
-            output.copy_(target[:, : self.out])
+    def multiply(self, rows: torch.Tensor, output: torch.Tensor, product: Product) -> None:
+        """As `TiledMatrix.multiply`, of contiguous rows."""
+        in_pieces(rows, output, self.width, product)
 
 
 def _packed(blocks: Blocks) -> torch.Tensor:

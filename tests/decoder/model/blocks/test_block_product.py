@@ -20,9 +20,6 @@ from decoder.model.linear.blocks.file_blocks import GROUP, read
 from decoder.weights.gguf_blocks import BlockFormat
 from tests.support.models.file_bytes import file_bytes, needs_int4, random_bytes
 
-here = pytest.mark.skipif(
-    bool(dtypes.problem("int4", "cpu")), reason="the processor has no AVX2, or llvmlite is missing"
-)
 if TYPE_CHECKING:
     from decoder.model.linear.machine_code import Run
 
