@@ -91,3 +91,9 @@ def unsupported(model_type: str, reason: object) -> UnsupportedModel:
         f"{model_type} cannot run over trees of tokens: {reason}; "
         "choose a model with plain full attention, such as Llama, Qwen2, Qwen3 or Mistral"
     )
+
+
+def head_dim(config: Any) -> int:
+    """Columns of a head."""
+    named: int | None = getattr(config, "head_dim", None)
+    return named or int(config.hidden_size // config.num_attention_heads)

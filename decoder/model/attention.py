@@ -15,15 +15,11 @@ import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
 
-from decoder.model import bitwise
 from decoder.model.kv_cache import KVCache
+from decoder.model.paths import path_attention
+from decoder.model.paths.paths import Paths
 
 NAME = "rag_tree"
-MAX_ROWS = 96
-"""Most rows of a pass whose attention is computed by batched products instead of the stock kernel."""
-_MAX_SCORES = 1 << 24
-"""Most float32 scores that the products may hold in memory."""
-_BF16_PRODUCTS: bool = getattr(torch.cpu, "_is_avx512_bf16_supported", bool)()
 
 
 @dataclass(slots=True)
@@ -31,15 +27,15 @@ class Span:
     """Rows [start, stop) of a pass, which belong to one sequence.
 
     `mask` is bool [rows, cached + rows], True if a row sees a key. It is None if every row sees all keys up to its
-    own: for a single row, or a prefill into an empty cache.
+    own: for a single row, or a prefill into an empty cache. Attention goes along `paths` instead if there are any; they
+    are those of all rows.
     """
 
     cache: KVCache
     start: int
     stop: int
     mask: torch.Tensor | None
-    blocks: Sequence[bitwise.Block] = ()
-    """Those of its keys, in passes whose bits shall not depend on their other rows."""
+    paths: Sequence[Paths] = ()
 
 
 class PassCache:
@@ -78,14 +74,16 @@ class PassCache:
         """Attention of one layer, one call per sequence: query [1, heads, T, head_dim] -> [1, T, heads, head_dim]."""
         if layer in self.keep_queries:
             self.queries[layer] = query[0].transpose(0, 1)
-        outputs = [
-            bitwise.attend(query[:, :, span.start : span.stop], keys, values, span.mask, span.blocks, scaling)
-            if span.blocks
-            else _attend(query[:, :, span.start : span.stop], keys, values, span.mask, scaling)
-            for span, (keys, values) in zip(self.spans, self.layer, strict=True)
-        ]
-        output = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=2)
-        return output.transpose(1, 2).contiguous()
+        _, heads, rows, dim = query.shape
+        output = query.new_empty(rows, heads, dim)
+        for span, (keys, values) in zip(self.spans, self.layer, strict=True):
+            of_span, written = query[:, :, span.start : span.stop], output[span.start : span.stop]
+            for piece in span.paths:
+                rows_of, into = of_span[0, :, piece.first : piece.past], written[piece.first : piece.past]
+                path_attention.attend(rows_of, keys[0], values[0], piece, scaling or dim**-0.5, into)
+            if not span.paths:
+                written.copy_(_attend(of_span, keys, values, span.mask, scaling)[0].transpose(0, 1))
+        return output[None]
 
 
 class Attends(Protocol):
@@ -139,51 +137,10 @@ def _attend(
         return F.scaled_dot_product_attention(query, keys, values, is_causal=True, scale=scaling, enable_gqa=groups > 1)
     # The query heads that share a key head become rows of one product: [1, kv_heads, groups * n, d].
     grouped = query.reshape(1, keys.shape[1], groups * rows, dim)
-    if mask is not None and _products_are_faster(query, keys):
-        return _products(grouped[0], keys[0], values[0], mask, scaling or dim**-0.5).reshape(1, heads, rows, dim)
     if mask is not None and groups > 1:
         mask = mask.repeat(groups, 1)
     output = F.scaled_dot_product_attention(grouped, keys, values, attn_mask=mask, scale=scaling)
     return output.reshape(1, heads, rows, dim)
-
-
-def _products_are_faster(query: torch.Tensor, keys: torch.Tensor) -> bool:
-    """Whether two batched products beat the stock kernel: for a draft's few rows in bf16, on a CPU that multiplies it.
-
-    The stock kernel reaches a fifth of such a processor's speed on these shapes. Products take 0.6 to 0.9 of its time
-    from 4 to 96 rows, and more than its time for the rows of a prompt.
-    """
-    _, heads, rows, _ = query.shape
-    return (
-        query.dtype is torch.bfloat16
-        and query.device.type == "cpu"
-        and _BF16_PRODUCTS
-        and rows <= MAX_ROWS
-        and heads * rows * keys.shape[2] <= _MAX_SCORES
-    )
-
-
-def _products(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor, scaling: float
-) -> torch.Tensor:
-    """Attention by two batched products, rounded like the stock kernel: float32 scores, bf16 probabilities.
-
-    Torch could multiply the scores' factors as bf16, which is faster, but only by a setting of the whole process, and
-    other threads embed documents at the same time.
-
-    Args:
-        query: [kv_heads, groups * n, d].
-        keys, values: [kv_heads, S, d].
-        mask: bool [n, S]; a row sees all keys before the pass's own n.
-
-    Returns:
-        [kv_heads, groups * n, d].
-    """
-    rows = mask.shape[0]
-    scores = torch.bmm(query.float(), keys.float().transpose(1, 2)).mul_(scaling)
-    own = scores.view(keys.shape[0], -1, rows, scores.shape[-1])[..., -rows:]
-    own.masked_fill_(~mask[:, -rows:], float("-inf"))
-    return torch.bmm(torch.softmax(scores, -1).to(values.dtype), values)
 
 
 AttentionInterface.register(NAME, tree_attention)

@@ -13,11 +13,12 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise
 from decoder.model.pass_parts import TreePass
+from decoder.model.paths.paths import KEYS
 from decoder.model.target import TargetModel
 
-PROMPT = bitwise.BLOCK - 5
+PROMPT = 2 * KEYS - 5
 ANSWER = 12
-"""Tokens after the prompt; they cross the border of two blocks."""
+"""Tokens after the prompt; they cross a border of keys that are computed together."""
 BRANCHES = 3
 """Other nodes before each node of the draft."""
 _SOURCE = TokenSource("check")

@@ -23,9 +23,16 @@ from decoder.model.kv_cache import KVCache
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.linear.quantise import formats_of
 from decoder.model.pass_parts import PromptChunk, TreePass
+from decoder.model.paths import path_attention
+from decoder.model.paths.paths import Paths
 
 PREFILL_CHUNK = 512
 """Most prompt tokens in a prefill pass; bounds the memory of its activations."""
+MAX_PATHS = 96
+"""Most rows of a sequence whose attention goes along their paths, and not through the stock kernel, unless passes are
+bitwise."""
+MAX_SCORES = 1 << 24
+"""Most float32 scores of these in memory at once."""
 
 
 class TargetModel:
@@ -69,9 +76,12 @@ class TargetModel:
         self.heads: int = config.num_attention_heads
         """Query heads per layer."""
         self.kv_heads: int = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-        self.head_dim: int = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        self.head_dim: int = architecture.head_dim(config)
         self.dtype: torch.dtype = model.dtype
         self.device: torch.device = model.device
+        on_cpu = self.device.type == "cpu"
+        self.along_paths: bool = on_cpu and path_attention.available(self.dtype, self.head_dim)
+        """Whether attention may go along paths."""
         self.graphs: GraphedPasses | None = None
         """The decode passes as graphs; None if they run without."""
         self.graphs_problem = "they are for GPUs, in 16 and 32 bits" if graphs else "they are switched off"
@@ -213,8 +223,8 @@ class TargetModel:
                 ids += [0] * len(part.masks)  # placeholders: the adapters replace their embeddings
                 positions += [base + depth for depth in part.masks.depths(part.tree)]
             part.cache.reserve(len(ids) - start)
-            blocks = bits.blocks(base, positions[start:]) if self.bitwise else ()
-            spans.append(attention.Span(part.cache, start, len(ids), self._mask(part), blocks))
+            paths = self._paths(part)
+            spans.append(attention.Span(part.cache, start, len(ids), None if paths else self._mask(part), paths))
             required_outputs |= part.required_outputs
         masks = self._adaptive(adaptive, numbers, points)
         whole = self._forward(ids, positions, spans, required_outputs, needed, masks)
@@ -286,6 +296,16 @@ class TargetModel:
                 logits_to_keep=0 if len(needed) == len(ids) else torch.tensor(needed, device=self.device),  # 0: all
             )
         return ForwardOutputs(output.logits[0], hidden, cache.queries, features[0] if features else None)
+
+    def _paths(self, part: TreePass | PromptChunk) -> list[Paths]:
+        """The paths of one sequence's rows, if its attention goes along them."""
+        rows, cached = part.rows, part.cache.length
+        keys = self.heads * (cached + rows)
+        if not self.along_paths or not (self.bitwise or (rows <= MAX_PATHS and rows * keys <= MAX_SCORES)):
+            return []
+        if isinstance(part, PromptChunk):
+            return list(Paths.pieces(cached, rows, min(MAX_PATHS, max(1, MAX_SCORES // keys))))
+        return [Paths.of(cached, part.masks.mask(part.tree) if part.masks else part.tree.mask())]
 
     def _mask(self, part: TreePass | PromptChunk) -> torch.Tensor | None:
         """The mask of one sequence's rows: bool [rows, cached + rows], or None as in `attention.Span`."""

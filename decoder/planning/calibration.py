@@ -16,12 +16,11 @@ import torch
 
 from decoder import dtypes
 from decoder.drafts.tree import DraftTree, TokenSource
-from decoder.model import attention
 from decoder.model.linear import int8_linear, packed_linear, rounding
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.pass_parts import TreePass
-from decoder.model.target import TargetModel
+from decoder.model.target import MAX_PATHS, TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
 
 log = logging.getLogger(__name__)
@@ -96,10 +95,18 @@ def fingerprint(target: TargetModel, model: str) -> str:
     """Identifies all that the curve depends on: model, dtype, device, threads, versions, row limits and bits of
     the kernels."""
     device = torch.cuda.get_device_name(target.device) if target.device.type == "cuda" else _processor()
-    sizes = (target.layers, target.vocab_size, target.packed, packed_linear.MAX_ROWS, attention.MAX_ROWS)
+    sizes = (
+        target.layers,
+        target.vocab_size,
+        target.packed,
+        packed_linear.MAX_ROWS,
+        MAX_PATHS if target.along_paths else 0,
+    )
     facts: tuple[object, ...] = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
     if target.bitwise:
         facts += ("bitwise",)
+    if target.along_paths:
+        facts += ("paths", MAX_PATHS)
     if target.graphs is not None:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):

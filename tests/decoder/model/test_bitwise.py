@@ -5,12 +5,10 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import Literal, get_args
 
 import pytest
 import torch
-import torch.nn.functional as F
 
 from decoder import Engine, SamplingParams, dtypes
 from decoder.drafters.context import DrafterContext
@@ -18,6 +16,8 @@ from decoder.errors import BitwiseUnavailable
 from decoder.model import bitwise, bitwise_check
 from decoder.model.linear import packed_linear, tiled_linear
 from decoder.model.linear.quantise import quantise
+from decoder.model.paths import path_attention
+from decoder.model.paths.paths import Paths
 from decoder.model.target import TargetModel
 from decoder.planning.calibration import fingerprint
 from tests.decoder.test_lossless import DRAFTERS, HEADED, VOCAB, build, letters, prompts
@@ -130,18 +130,12 @@ def test_the_check_passes_with_bitwise_passes_only(architecture: str, kernels: K
 
 
 def test_the_check_sees_attention_that_goes_by_the_place_among_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        bitwise, "BLOCK", 32
-    )  # so the same text has other blocks when a draft's branches are counted in
-    monkeypatch.setattr(
-        bitwise, "blocks", lambda before, own: [bitwise.Block(*pair) for pair in _borders(before + len(own))]
-    )
+    def without_paths(part: TargetModel, of: object) -> list[Paths]:
+        return []  # the stock kernel sums over a draft's other branches, too
+
+    monkeypatch.setattr(TargetModel, "_paths", without_paths)
     with pytest.raises(BitwiseUnavailable, match="leave exact at its default"):
         bitwise_check.ensure(target())
-
-
-def _borders(keys: int) -> list[tuple[int, int]]:
-    return list(pairwise([*range(0, keys, 32), keys]))
 
 
 def test_where_the_number_of_rows_matters_products_have_as_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -161,32 +155,15 @@ def test_where_the_number_of_rows_matters_products_have_as_many(monkeypatch: pyt
     assert torch.equal(layers[0](rows)[64:65], layers[0](rows[64:65]))
 
 
-def test_attention_is_the_stock_one_up_to_rounding() -> None:
-    source = torch.Generator().manual_seed(0)
-    for cached, rows in ((0, 1), (0, 300), (130, 1), (500, 40)):
-        query = torch.randn(1, 6, rows, 16, generator=source)
-        keys, values = (torch.randn(1, 2, cached + rows, 16, generator=source) for _ in range(2))
-        mask = torch.ones(rows, cached + rows, dtype=torch.bool).tril_(cached)
-        blocks = bitwise.blocks(cached, range(cached, cached + rows))
-        got = bitwise.attend(query, keys, values, mask if cached else None, blocks, 0.25)
-        stock = F.scaled_dot_product_attention(query, keys, values, attn_mask=mask, scale=0.25, enable_gqa=True)
-        torch.testing.assert_close(got, stock, rtol=1e-4, atol=1e-5)
-
-
-def test_blocks_go_by_position(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bitwise, "BLOCK", 4)
-    found = bitwise.blocks(6, [6, 7, 7, 8, 8, 7])
-    assert [(block.first, block.past) for block in found] == [(0, 4), (4, 12), (9, 11)]
-    kept = [None if block.kept is None else block.kept.tolist() for block in found]
-    assert kept == [None, [1, 1, 1, 1, 1, 0, 0, 1], None]
-
-
 def test_what_cannot_be_bitwise_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(BitwiseUnavailable, match="the model is float64 on cpu; load it with dtype float32"):
         TargetModel(tiny_model(), bitwise=True)
     monkeypatch.setattr(packed_linear, "free_bytes", lambda: 0)
     monkeypatch.setattr(tiled_linear, "available", lambda dtype: False)
     with pytest.raises(BitwiseUnavailable, match="free some memory"):
+        TargetModel(tiny_model().float(), bitwise=True)
+    monkeypatch.setattr(path_attention, "available", lambda dtype, dim: False)
+    with pytest.raises(BitwiseUnavailable, match="needs an x86 processor with AVX2, and llvmlite"):
         TargetModel(tiny_model().float(), bitwise=True)
 
 

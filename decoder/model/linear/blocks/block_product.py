@@ -18,6 +18,7 @@ from decoder.dtypes import flags
 from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
+from decoder.model.linear.float32 import fused
 from decoder.weights.gguf_blocks import BlockFormat
 
 if TYPE_CHECKING:
@@ -92,17 +93,12 @@ def reference(blocks: Blocks, rows: torch.Tensor, bias: torch.Tensor | None) -> 
                 exact += integers[:, columns].double() @ weights[:, columns].T * blocks.scales[:, number].double()
                 if blocks.minima is not None:
                     least += sums[:, number, None].double() * blocks.minima[:, number].double()
-            value = _fused(exact.float(), steps[:, span, None], value)
-            lesser = _fused(least.float(), steps[:, span, None], lesser)
+            value = fused(exact.float(), steps[:, span, None], value)
+            lesser = fused(least.float(), steps[:, span, None], lesser)
         if blocks.dmin is not None:
-            total = _fused(-lesser, blocks.dmin[:, block].float(), total)
-        total = _fused(value, blocks.d[:, block].float(), total)
+            total = fused(-lesser, blocks.dmin[:, block].float(), total)
+        total = fused(value, blocks.d[:, block].float(), total)
     return total if bias is None else total + bias.float()
-
-
-def _fused(first: torch.Tensor, second: torch.Tensor, added: torch.Tensor) -> torch.Tensor:
-    """first * second + added in float32, rounded once (but for what is half a step of float32 in float64)."""
-    return (first.double() * second.double() + added.double()).float()
 
 
 def kernel_name(processor: Path = Path("/proc/cpuinfo")) -> str:

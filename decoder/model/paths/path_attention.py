@@ -1,0 +1,172 @@
+"""Attention of rows along their paths: a row's outcome depends on its own keys, in their order, and on nothing else.
+
+So a draft's row has the bits that plain decoding gives it, whatever other branches, sequences or threads there are.
+There is a readable form, and machine code for x86 processors with AVX2 (`path_attention_code.py`, made at the first
+use) that gives the same bits of finite numbers. Scores and sums are float32.
+
+Knows queries, keys and values; knows no model.
+"""
+
+from __future__ import annotations
+
+import logging
+import struct
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from decoder.dtypes import flags
+from decoder.model.linear.float32 import fused
+from decoder.model.paths.paths import KEYS, Paths
+
+if TYPE_CHECKING:
+    from decoder.model.linear.machine_code import Run
+
+log = logging.getLogger(__name__)
+
+FLAGS = frozenset({"avx2", "fma"})
+LANES = 16
+"""Columns of a head and exponentials that are computed together."""
+LEAST = -87.0
+"""The exponential of less is 0."""
+LOG2E, LN2 = 1.44269504088896341, (0.693359375, -2.12194440e-4)
+SERIES = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
+"""Of Cephes' `expf`: e^x = 1 + x + x^2 * (…), for |x| up to half of ln 2, which is the sum of two numbers."""
+WHOLE = 1.5 * 2**23
+"""A number that is added to this is rounded to the nearest integer, and stands in the lower bits."""
+_BITS = {torch.bfloat16: 16, torch.float32: 32}
+_ALONE = 1 << 16
+"""Fewer products than this take one thread: waking another takes longer."""
+
+
+def attend(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paths: Paths, scaling: float, output: torch.Tensor
+) -> None:
+    """Attention of the rows of some paths, by the machine code.
+
+    Args:
+        query: [heads, n, dim], bfloat16 or float32.
+        keys, values: [kv_heads, S, dim] of the same dtype, views of one buffer.
+        paths: of the n rows.
+        scaling: factor of query-key products.
+        output: [n, heads, dim], contiguous; is written.
+    """
+    dim = query.shape[2]
+    if lacking := -dim % LANES:  # columns of zeros change no bit
+        query, keys, values = (F.pad(one, (0, lacking)) for one in (query, keys, values))
+        padded = query.new_empty(*output.shape[:2], dim + lacking)
+        _attend(query, keys, values, paths, scaling, padded)
+        output.copy_(padded[:, :, :dim])
+    else:
+        _attend(query, keys, values, paths, scaling, output)
+
+
+def _attend(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paths: Paths, scaling: float, output: torch.Tensor
+) -> None:
+    """As `attend`, of whole registers of columns."""
+    heads, rows, dim = query.shape
+    kv_heads, groups = len(keys), heads // len(keys)
+    queries, width = groups * rows, paths.shared + paths.keys.shape[1]
+    threads = 1 if heads * rows * width * dim < _ALONE else torch.get_num_threads()
+    stretches = min(queries, -(-threads // kv_heads) * (1 if rows == 1 else 2))
+    stretch = -(-queries // stretches)
+    scores, work = torch.empty(heads * rows, width), torch.empty(heads * rows, dim)
+    totals, turned = torch.empty(heads * rows), torch.empty(kv_heads * stretches, dim, KEYS)
+    bits = int.from_bytes(struct.pack("<f", scaling), "little")
+    code(_BITS[query.dtype], dim)(
+        [
+            query.data_ptr(), query.stride(0), query.stride(1), keys.data_ptr(), values.data_ptr(), keys.stride(0),
+            kv_heads, groups, queries, paths.shared, paths.keys.data_ptr(), paths.keys.shape[1],
+            paths.lengths.data_ptr(), bits, scores.data_ptr(), width, work.data_ptr(), totals.data_ptr(),
+            turned.data_ptr(), output.data_ptr(), stretch, -(-queries // stretch), 0,
+        ],
+        threads,
+    )  # fmt: skip
+
+
+def readable(
+    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paths: Paths, scaling: float
+) -> torch.Tensor:
+    """As `attend`, slowly, [n, heads, dim]; the reference of the compiled form."""
+    heads, rows, _ = query.shape
+    groups = heads // len(keys)
+    output = torch.empty(rows, *query.shape[::2], dtype=query.dtype)
+    for row in range(rows):
+        path = torch.cat([torch.arange(paths.shared), paths.keys[row, : paths.lengths[row]]])
+        here, there = (part[:, path].float().repeat_interleave(groups, 0) for part in (keys, values))
+        scores = torch.zeros(heads, len(path))
+        for column, one in enumerate(query[:, row].float().unbind(1)):
+            scores = fused(one[:, None], here[:, :, column], scores)
+        scores *= torch.tensor(scaling)
+        weights = exponentials(scores - scores.amax(1, keepdim=True))
+        lanes = torch.zeros(heads, LANES)
+        for part in torch.split(F.pad(weights, (0, -len(path) % LANES)), LANES, 1):
+            lanes = lanes + part
+        while lanes.shape[1] > 1:
+            lanes = torch.add(*lanes.chunk(2, 1))
+        total = torch.zeros(heads, query.shape[2])
+        for number in range(len(path)):
+            total = fused(weights[:, number, None], there[:, number], total)
+        output[row] = (total / lanes).to(query.dtype)
+    return output
+
+
+def exponentials(values: torch.Tensor) -> torch.Tensor:
+    """e to the power of float32 numbers that are not above 0."""
+    held = values.clamp(min=LEAST)
+    power = fused(held, torch.tensor(LOG2E), torch.tensor(WHOLE)) - WHOLE
+    rest = held
+    for part in LN2:
+        rest = fused(power, torch.tensor(-part), rest)
+    series = torch.tensor(SERIES[0])
+    for factor in SERIES[1:]:
+        series = fused(series, rest, torch.tensor(factor))
+    series = fused(series, rest * rest, rest) + 1.0
+    return torch.ldexp(series, power.int()).where(values >= LEAST, 0.0)
+
+
+def suits(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether there is code for a processor, which the file describes as Linux does."""
+    return flags(processor) >= FLAGS
+
+
+@cache
+def available(dtype: torch.dtype, dim: int, processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether the code is for this processor, these numbers and heads of so many columns, and right here."""
+    try:
+        return dtype in _BITS and suits(processor) and _right(dtype, dim)
+    except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
+        log.info("attention uses torch's kernels: no machine code of its own (%s)", problem)
+        return False
+
+
+def _right(dtype: torch.dtype, dim: int) -> bool:
+    """Whether some rows get the reference's bits."""
+    rows, before, kv_heads = 5, KEYS + 3, 2
+    numbers = torch.linspace(-3.0, 3.0, 2 * kv_heads * (before + rows) * dim).sin().to(dtype)
+    keys, values = numbers.view(2, kv_heads, before + rows, dim)
+    query = keys[:, :rows].repeat_interleave(3, 0)
+    own = np.eye(rows, dtype=np.bool_)
+    own[2:, 0] = own[4, 3] = True
+    paths, output = Paths.of(before, own), torch.empty(rows, 3 * kv_heads, dim, dtype=dtype)
+    attend(query, keys, values, paths, dim**-0.5, output)
+    return torch.equal(output, readable(query, keys, values, paths, dim**-0.5))
+
+
+@cache
+def code(bits: int, dim: int) -> Run:
+    """The function `attend` of `path_attention_code.py`.
+
+    Raises:
+        ImportError, TypeError: llvmlite is missing, or too old.
+        OSError, AttributeError: torch has no GNU OpenMP.
+        RuntimeError: LLVM cannot make the code for this processor.
+    """
+    from decoder.model.paths.path_attention_code import program
+
+    return program(bits, dim).compiled("avx2")["attend"]
