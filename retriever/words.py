@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
+from retriever.lexical.stop_words import stop_words
 from retriever.lexical.terms import spaced, stem
 
 _WORD = re.compile(r"\d+(?:[.,:]\d+)*|[^\W\d_]+(?:['’][^\W\d_]+)?|\w+")
@@ -59,13 +60,4 @@ class _Stems(dict[str, str]):
 
 @cache
 def _stems(language: str, kept: frozenset[str]) -> _Stems:
-    return _Stems(language, (_stops(language) | _stops(_ENGLISH)) - kept)
-
-
-@cache
-def _stops(language: str) -> frozenset[str]:
-    import stopwordsiso
-
-    words = stopwordsiso.stopwords(language) if stopwordsiso.has_lang(language) else ()
-    # of scripts without spaces, only the words that are themselves a sign or a pair can occur
-    return frozenset(word.casefold().replace("’", "'") for word in words)
+    return _Stems(language, (stop_words(language) | stop_words(_ENGLISH)) - kept)

@@ -4,13 +4,14 @@ lexicon holds, not where.
 A part of a chunk's score is that of its whole document: a passage need not say again what its document is about.
 
 A word of the question is one term in each language that the collection has; which chunk has it is decided by the
-chunk's own language, and how rare it is counts over all of them.
+chunk's own language. How rare it is counts over all of them, but no more than in the question's language: "mag" is rare
+where few documents are Dutch, and says as little there as in a Dutch collection.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from retriever.lexical.compounds import parts
 from retriever.lexical.lexicon import Entries, Lexicon
+from retriever.lexical.stop_words import TELLING, stop_words
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
 from retriever.moments import Moments
 
@@ -27,6 +29,10 @@ B = 0.75
 """How much long chunks and documents are held back."""
 DOCUMENT_SHARE = 0.4
 """How much of a chunk's score is that of its document."""
+USUAL = 10
+"""Chunks that a stop word counts as being in besides those that have it: few chunks tell little of how usual it is."""
+LEANING = 5
+"""As how many more chunks of a language all chunks count, where the share of those that have a word is estimated."""
 PART_SHARE = 0.5
 """A part of a compound word counts as much of a word of the question."""
 
@@ -113,8 +119,12 @@ class _Texts:
     ) -> None:
         """Count a word in: the texts that have it, each once, how much it counts, how often they have it, and how much
         their length holds them back."""
-        rarity = math.log(1 + (self._count - len(places) + 0.5) / (len(places) + 0.5))
-        self.scores[places] += share * rarity * counts * (K1 + 1) / (counts + held)
+        self.scores[places] += share * _rarity(self._count, len(places)) * counts * (K1 + 1) / (counts + held)
+
+
+def _rarity(texts: float, having: float) -> float:
+    """How much a word counts by how many of the texts have it."""
+    return math.log(1 + (texts - having + 0.5) / (having + 0.5))
 
 
 def _held(lengths: NDArray[np.integer | np.floating], average: float) -> NDArray[np.float64]:
@@ -163,13 +173,41 @@ def _matches(lexicon: Lexicon, question: str) -> Iterable[tuple[float, Entries]]
     spoken = lexicon.languages()
     seen: set[str] = set()
     asked = [*((1.0, word) for word in words), *((PART_SHARE, part) for part in parts(lexicon, words, spoken))]
+    held_back = _held_back(lexicon, [word for _, word in asked], spoken)
     for share, word in asked:
         keys = [key for key in _terms(word, spoken) if key not in seen]
         seen.update(keys)
         prefixes = [f":{word}"] if is_lone(word) else []
         entries = lexicon.entries_of([] if prefixes else keys, prefixes)
         if len(entries):
-            yield share, _joined(entries) if prefixes else entries
+            yield share * held_back.get(word, 1.0), _joined(entries) if prefixes else entries
+
+
+def _held_back(lexicon: Lexicon, words: Sequence[str], spoken: Sequence[str]) -> dict[str, float]:
+    """How much less a word counts than by the share of all chunks that have it: above 0, up to 1.
+
+    A stop word counts as if `USUAL` more chunks were there and had it. Among several languages, a word of the
+    question's is as usual as in that language: the one that has most chunks with one of the words, which stand for all
+    of its chunks. Words whose terms have no language count in full.
+    """
+    if not words:
+        return {}
+    terms_of = {word: {one: key for one in spoken if not (key := term(word, one)).startswith(":")} for word in words}
+    counts = lexicon.counts_of({key for keys in terms_of.values() for key in keys.values()})
+    having = {word: {one: counts.get(key, 0) for one, key in keys.items()} for word, keys in terms_of.items()}
+    sizes = {one: max(of.get(one, 0) for of in having.values()) for one in spoken}
+    own = max(sizes, key=lambda one: sizes[one])
+    chunks, _ = lexicon.totals()
+    factors = {}
+    for word, of in having.items():
+        if total := sum(of.values()):
+            most = max(of, key=lambda one: of[one])
+            usual = USUAL if word in stop_words(most) - TELLING else 0
+            texts, there = float(chunks), float(total)
+            if len(spoken) > 1 and most == own:
+                texts, there = sizes[most] + LEANING, of[most] + LEANING * total / chunks
+            factors[word] = min(_rarity(texts + usual, there + usual) / _rarity(chunks, total), 1.0)
+    return factors
 
 
 def _joined(entries: Entries) -> Entries:

@@ -13,7 +13,7 @@ from functools import partial
 from llvmlite import ir
 
 from decoder.model.linear.machine_code import F32, FLOATS, I32, I64, INTS, LANES, Code, Program, Value, vector, whole
-from decoder.model.paths.path_attention import LEAST, LN2, LOG2E, SERIES, WHOLE
+from decoder.model.paths.exponentials import LEAST, LN2, LOG2E, SERIES, WHOLE
 from decoder.model.paths.paths import KEYS
 
 TOGETHER = 4

@@ -32,10 +32,14 @@ from rag_service.prompting.template import Templates
 from rag_service.settings import Settings
 from retriever import Library, UnknownDocument
 from retriever.languages import language_of
+from retriever.search.fusion import MAX_TOP_K
+from retriever.search.versions import Dated, in_force
 from workers.broker.messages import TurnRecord
 
 FEW_WORDS = 3
 """Of a question whose language they do not tell: "And in Hamburg?" is taken for German."""
+SPARE = 2
+"""So many times as many passages as wanted are looked at, since old versions of newer ones are left out."""
 
 
 class Rewrites(Protocol):
@@ -162,16 +166,18 @@ class Retrieval:
             return found
 
         def found_for(query: str) -> Retrieved:
+            language = language_of(query)
             found = library.find(
                 names,
                 query,
-                top_k,
+                min(SPARE * top_k, MAX_TOP_K),
                 mode,  # type: ignore[arg-type]
                 options.filter,
                 candidates=question.candidates,
-                language=language_of(query),
+                language=language,
             )
-            passages = [asdict(passage) for passage in found.passages]
+            current = in_force(found.passages, Dated.of, query, language)[:top_k]
+            passages = [asdict(replace(passage, rank=rank)) for rank, passage in enumerate(current, start=1)]
             return Retrieved(query, passages, rewritten.ms, {} if found.margin is None else {"margin": found.margin})
 
         started = time.perf_counter()

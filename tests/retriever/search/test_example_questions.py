@@ -34,7 +34,7 @@ def examples(tmp_path_factory: pytest.TempPathFactory) -> Collection:
             "Where do we gather if there is a fire?", "The assembly point is the car park in front of", marks=MISSED
         ),
         ("How much money do I get for courses?", "learning budget of 1,200 euros a year"),
-        pytest.param("vacation days per year", "28 days of paid leave a year", marks=MISSED),
+        ("vacation days per year", "28 days of paid leave a year"),
         ("How long is the trial period of a new job?", "The probation period is 6 months"),
         ("What do I earn for carrying the pager?", "On-call duty is paid at 300 euros per week"),
         ("how to undo a release", "tide deploy rollback"),

@@ -158,6 +158,37 @@ def by_hand(texts: dict[int, str], question: list[str]) -> dict[int, float]:
     return expected
 
 
+def test_everyday_words_do_not_outweigh_the_rare_one() -> None:
+    """Few chunks tell little of how usual a word is, and those of a language that few documents have even less."""
+    connection = empty()
+    asking = ["Mag ik sproeien?", "Mag ik een kas bouwen?", "Mag ik bijen houden?"]
+    put(connection, 1, "nl", {row: (heading, "Ja, dat mag.") for row, heading in enumerate(asking, 1)})
+    put(connection, 2, "nl", {4: ("", "Paardenmest komt op 16 mei. De winkel is dicht.")})
+    for row in range(5, 15):
+        put(connection, row, "en", {row: ("", f"The shop sells tools and soil, and number {row} is the price.")})
+    question = "Wanneer wordt er paardenmest geleverd en hoeveel mag ik er meenemen?"
+    lexicon = postings.Tables(connection)
+    assert bm25.scores(lexicon, question).best(1)[0][0] == 4
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bm25, "_held_back", lambda *_: {})
+        assert bm25.scores(lexicon, question).best(1)[0][0] != 4, "it is what the test is about"
+
+
+def test_a_word_counts_as_usual_as_in_the_questions_language() -> None:
+    connection = empty()
+    for row in range(1, 5):
+        put(connection, row, "nl", {row: ("", "De tuin heeft een sloot.")})
+    for row in range(5, 40):
+        put(connection, row, "en", {row: ("", "The garden has a pond." if row == 5 else "The garden has a hedge.")})
+    put(connection, 40, "ja", {40: ("", "日本語の文章")})
+    lexicon = postings.Tables(connection)
+    factors = bm25._held_back(lexicon, ["tuin", "pond", "日本"], lexicon.languages())
+    assert factors["tuin"] < 0.5
+    assert factors["pond"] == 1.0
+    assert "日本" not in factors
+    assert bm25._held_back(lexicon, ["tuin", "pond"], ["en"]) == {"pond": 1.0}, "one language, no stop word"
+
+
 def test_a_part_of_a_score_is_the_whole_documents() -> None:
     connection = empty()
     documents = {1: {1: "zebra stripes a", 2: "zebra b b"}, 2: {3: "b a c"}, 3: {4: "a", 5: "c b zebra", 6: "zebra d"}}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from retriever import Collection, Library, SourceDocument
-from retriever.search.versions import Dated, newest_first
+from retriever.search.versions import Dated, in_force, newest_first
 from tests.support.hash_embedder import HashEmbedder
 
 LIMIT = "The limit for a hotel is {} euros a night, breakfast included. Rooms are booked by the office."
@@ -62,6 +62,48 @@ def test_the_year_that_the_question_names_comes_first() -> None:
     ranked = [one("new", "Travel policy 2025", 140), one("old", "Travel policy 2024", 120)]
     assert order(*ranked, question="What was the limit for a hotel in 2024?") == ["old", "new"]
     assert order(*ranked, question="What was the limit for a hotel in 2019?") == ["new", "old"]
+
+
+def kept(*ranked: Dated, question: str = QUESTION, language: str = "en") -> list[str]:
+    return [item.document for item in in_force(ranked, lambda item: item, question, language)]
+
+
+NEW, OLD = one("new", "Travel policy 2025", 140), one("old", "Travel policy 2024", 120)
+EXPIRED = one("expired", "Travel rules (out of date since 31 December 2024)", 120)
+
+
+def test_answers_use_what_is_in_force() -> None:
+    assert kept(NEW, OLD) == ["new"]
+    assert kept(OLD, NEW) == ["new"], "whatever comes first"
+    assert kept(OLD, one("town", "Travel policy Zurich 2025", 210)) == ["old", "town"]
+    assert kept(EXPIRED, one("other", "Rules for travel", 140)) == ["other"], "its title says it"
+    german = Dated("alt", "Reisen (veraltet)", None, "Ein Hotel darf 120 Euro kosten.")
+    assert kept(german, Dated("neu", "Dienstreisen", None, "Ein Hotel darf 140 Euro kosten."), language="de") == ["neu"]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "What was the limit for a hotel in 2024?",
+        "What is the difference between the old and the new limit for a hotel?",
+        "Wie hoch war die Grenze für ein Hotel früher?",
+        "Wat was vroeger de grens voor een hotel?",
+    ],
+)
+def test_a_question_about_the_past_uses_all(question: str) -> None:
+    assert kept(NEW, OLD, EXPIRED, question=question) == ["new", "old", "expired"]
+
+
+def test_an_old_one_that_alone_has_a_word_of_the_question_stays() -> None:
+    """Invoices and reports of one form are no versions of each other, however much they have in common."""
+    for older, newer in (("May", "June"), ("a pump", "a fence")):
+        report = "In this month we bought {} for the pool. The meeting was short, and the next one is in the hall."
+        ranked = [
+            Dated("a", "Report 2025-05", None, report.format(older)),
+            Dated("b", "Report 2025-06", None, report.format(newer)),
+        ]
+        assert kept(*ranked, question=f"Did we buy anything in {older} for the pool?") == ["a", "b"]
+    assert kept(EXPIRED, question=QUESTION) == ["expired"], "nothing else is there"
 
 
 @pytest.fixture

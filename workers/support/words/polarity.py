@@ -42,19 +42,6 @@ _MORE_IN_LINES = """
 """
 _MORE, _THAN = frozenset(_MORE_IN_LINES.split()), frozenset(("than", "als", "dan", "de", "que"))
 ONLY = frozenset(("only", "nur", "alleen", "slechts", "solo", "sólo"))
-_TELLING = """
-    member members room rooms page pages home year years group groups bill computer system site ring full free front
-    back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
-    copy order orders test world last latest past older oldest newer newest younger youngest longest largest smallest
-    highest lowest high low higher lower plus date dates fire face key keys area areas information thick thin width
-    empty novel mill mine goods alone
-    erste erster ersten erstes dritte dritter dritten drittes vierte vierter vierten fünfte fünfter fünften jahr jahre
-    jahren tag tage tagen offen kleine kleiner kleines kleinen neuen morgen heute mittel allein
-    alleine
-    día días última último últimas últimos mayor parte total valor grandes nueva nuevo nuevas nuevos
-"""
-TELLING = frozenset(_TELLING.casefold().split())
-"""Words that lists of English stop words have, and that tell one thing from another."""
 WITHOUT = frozenset(("without", "ohne", "zonder", "sin", "sans", "senza", "sem"))
 """Words that say no to the next words alone."""
 NUMERALS = frozenset(_NUMERALS.casefold().split())

@@ -6,9 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from retriever.lexical.stop_words import TELLING
 from retriever.words import Words
 from workers.support.words.numbers import PRICING, usual_form
-from workers.support.words.polarity import NEGATIONS, NUMERALS, TELLING, words_of
+from workers.support.words.polarity import NEGATIONS, NUMERALS, words_of
 from workers.support.words.states import STATES
 from workers.support.words.word_forms import SAME, SINGULARS
 

@@ -14,7 +14,8 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model import attention
 from decoder.model.pass_parts import TreePass
 from decoder.model.paths import path_attention
-from decoder.model.paths.path_attention import attend, exponentials, readable
+from decoder.model.paths.exponentials import LEAST, exponentials
+from decoder.model.paths.path_attention import attend, readable
 from decoder.model.paths.paths import KEYS, Paths
 from decoder.model.target import TargetModel
 from tests.support.tiny_models import tiny_model
@@ -131,8 +132,8 @@ def test_paths_have_the_keys_of_each_row_in_order() -> None:
 def test_exponentials_are_near_those_of_float64() -> None:
     values = -torch.linspace(0.0, 90.0, 9001)
     got, exact = exponentials(values).double(), values.double().exp()
-    assert (got / exact - 1)[values >= path_attention.LEAST].abs().max() < 2**-22
-    assert not got[values < path_attention.LEAST].any()
+    assert (got / exact - 1)[values >= LEAST].abs().max() < 2**-22
+    assert not got[values < LEAST].any()
     assert exponentials(torch.tensor([0.0, float("-inf")])).tolist() == [1.0, 0.0]
 
 
