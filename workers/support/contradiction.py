@@ -77,12 +77,17 @@ class Contradictions:
 
     def _excepted(self, claim: Claim, words: Sequence[str], text: str) -> bool | None:
         """Whether a clause that makes an exception of some of a claim's words contradicts it: "closed, except on Easter
-        Monday" says that it is open then. None without such a clause, or if the claim makes the exception itself.
+        Monday" says that it is open then. None without such a clause. If the claim makes an exception itself, what it
+        says before that is compared with what the statement says before its own.
 
         What stands behind the exception says what holds then: "…, except on Mondays, when only one is allowed"."""
-        if _EXCEPTION.search(" ".join(claim.said)):
-            return None
-        parts = clauses(text)
+        parts, said = clauses(text), " ".join(claim.said)
+        if made := _EXCEPTION.search(said):
+            number = next((n for n, part in enumerate(parts) if n and _EXCEPTION.match(part)), None)
+            own, there = words_of(said[: made.start()]), words_of(" ".join(parts[:number]))
+            if number is None or not own:
+                return None
+            return (negations(own) % 2 != negations(there) % 2) != turned(own, there)
         for number, (before, part) in enumerate(pairwise(parts), 1):
             if not (_EXCEPTION.match(part) and self._names(words, _ITEM.split(_EXCEPTION.sub("", part)))):
                 continue

@@ -17,9 +17,11 @@ from workers.support.passages.sentences import clauses
 from workers.support.question import Question
 from workers.support.ruling_out import (
     MOSTLY,
+    OTHERWISE,
     denies_it_all,
     goes_on_meanwhile,
     is_for_the_rest_only,
+    is_only_otherwise,
     restricts,
     rules_out,
 )
@@ -27,8 +29,9 @@ from workers.support.statement import Statement, sizes_in
 from workers.support.words.asking import IF, condition, wants_reason
 from workers.support.words.days import DAYS
 from workers.support.words.groups import counts_for_another
+from workers.support.words.months import is_for_others
 from workers.support.words.polarity import negations, words_of
-from workers.support.words.states import STATES, turned
+from workers.support.words.states import STATES, says_no, turned
 from workers.support.words.time_ends import is_other_end
 from workers.support.words.units import (
     counts_another,
@@ -39,10 +42,6 @@ from workers.support.words.units import (
     names_share,
 )
 from workers.support.words.word_forms import SHARED, near
-
-_OTHERWISE = frozenset(
-    ("otherwise", "else", "later", "afterwards", "after", "danach", "sonst", "später", "daarna", "anders", "después")
-)
 
 _FOR = re.compile(
     r"\b(?:for|für|voor|para)\s+(?:(?:an?|the|eine?n?|d(?:ie|as|en|er)|een|het|de|una?|el|la)\s+)?([^\W\d]+)"
@@ -77,6 +76,10 @@ class Denials:
         if any(goes_on_meanwhile(statement, claim.said, asked) for statement in self._statements):
             return True
         said, yes = frozenset(words), bool(claim.verdict)
+        if yes and self._is_for_other_months(text):
+            return True
+        if yes and self._is_only_otherwise(said):
+            return True
         for statement in self._statements:
             if is_for_the_rest_only(statement, asked) if yes else denies_it_all(statement, said, asked):
                 return True
@@ -99,7 +102,8 @@ class Denials:
             if fact and self._is_of_a_sibling(words, statement):
                 return True
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
-        if claim.verdict == "yes" and restricts(statement, words, self._question):
+        yes = claim.verdict == "yes"
+        if yes and (restricts(statement, words, self._question) or self._is_for_other_months(statement.text)):
             return True
         if fact and not claim.verdict and self._is_of_another_name(claim, words, statement):
             return True
@@ -151,10 +155,24 @@ class Denials:
         asked = self._question
         if wants_reason(asked.words):
             return False
-        if claim.verdict == "no" or not (claim.verdict or asked.wants_fact) or not _OTHERWISE.isdisjoint(claim.said):
+        if claim.verdict == "no" or not (claim.verdict or asked.wants_fact) or not OTHERWISE.isdisjoint(claim.said):
             return False
         sizes = sizes_in(text, asked)
         return bool(sizes) and not any(sizes.values())
+
+    def _is_for_other_months(self, text: str) -> bool:
+        """Whether it says what is so in other months than were asked for: "from 1 April to 1 October", of December."""
+        words = words_of(text)
+        if negations(words) or negations(self._question.words) or says_no(words) or says_no(self._question.words):
+            return False
+        return is_for_others(text, self._question.months)
+
+    def _is_only_otherwise(self, said: frozenset[str]) -> bool:
+        """Whether a statement is `is_only_otherwise`, and none has all that was asked."""
+        asked = self._question.asked
+        if any(all(near(word, one.words) for word in asked) for one in self._statements):
+            return False
+        return any(is_only_otherwise(one, said, self._question) for one in self._statements)
 
     def _has_condition(self, statement: Statement) -> bool:
         """Whether a sentence is about the condition that was asked for: "It is free if one enrols in four weeks." """
@@ -325,7 +343,9 @@ class Denials:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
         asked = self._question
         own = [word for word in words if word not in asked.content]
-        if row.is_elsewhere(own, asked.columns, asked.numbers) or self.compares(own, row) is False:
+        answers_one = asked.double and row.has_in_named(own, asked.columns)  # what else it says, the other part asks
+        elsewhere = row.is_elsewhere(own, asked.columns, asked.numbers) and not answers_one
+        if elsewhere or self.compares(own, row) is False:
             return True
         if claim.verdict or claim.negations:
             return False

@@ -14,7 +14,6 @@ Pure: a function of question, claim and passages. Knows words; knows no model an
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,20 +21,21 @@ from workers.support.claim import Claim
 from workers.support.contradiction import Contradictions, repeats
 from workers.support.denials import Denials
 from workers.support.passages.rows import UNITLESS
-from workers.support.question import Question
-from workers.support.ruling_out import denies_what_was_asked
+from workers.support.question import JOINED, Question
+from workers.support.ruling_out import takes_back
 from workers.support.statement import statements_of
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
+from workers.support.words.days import days_in
+from workers.support.words.months import spans_in
 from workers.support.words.numbers import others
 from workers.support.words.polarity import words_of
+from workers.support.words.states import says_no
 from workers.support.words.units import lacks_price
 from workers.support.words.word_forms import near
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
-
-_JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Found:
         passage: index of its passage; -1 where nothing of the claim was found.
         start, end: its place in the passage's text, in code points.
         contradicts: it says the opposite, or another number.
-        denied: surely so; or no passage has a number of the claim, or a table has it in a row or column that was
+        denied: surely so; or no passage has a number or day of the claim, or a table has it in a row or column that was
             not asked for; or a yes or no has words of the question that neither the sentence nor its paragraph has.
     """
 
@@ -81,6 +81,7 @@ class Evidence:
         self._contradictions = Contradictions(self._question, self._weights)
         self._denials = Denials(self._question, self._statements)
         self._by_place = {(one.passage, one.start): one for one in self._statements}
+        self._shown_days = frozenset().union(*(days_in(text) for text in (*passages, *titles, question)))
         self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
 
     def of(self, claim: str) -> Found:
@@ -106,16 +107,16 @@ class Evidence:
         found = [self._best(claim, lambda _: together)[0] for claim in claims]
         if Claim.read(claims[0], self._question.text).verdict != "yes":
             return found
-        taken_back = any(denies_what_was_asked(claim, self._question) for claim in claims[1:])
+        taken_back = any(takes_back(claim, self._question) for claim in claims[1:])
         return [replace(found[0], denied=True), *found[1:]] if taken_back else found
 
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that
         was not asked; together they must speak of what was asked. None for others."""
-        if not _JOINED.search(self._question.text):
+        if not self._question.double:
             return None
         asked = set(self._question.content)
-        parts = [part for part in _JOINED.split(claim) if not asked.issuperset(self._question.vocabulary.of(part))]
+        parts = [part for part in JOINED.split(claim) if not asked.issuperset(self._question.vocabulary.of(part))]
         if len(parts) < 2:
             return None
         first = [self._best(part, self._weights.of_question) for part in parts]
@@ -137,6 +138,7 @@ class Evidence:
         if claim.verdict:  # a no may name another number than the one that was asked about
             told += [name for name in asked.names if claim.verdict == "yes" or not name[0].isdigit()]
         invented = any(word[0].isdigit() for word in others(claim.said, self._shown_words))
+        invented = invented or not (claim.negations or says_no(claim.said) or days_in(text) <= self._shown_days)
         best: tuple[Found, frozenset[str]] = Found(denied=invented), frozenset()
         best_rank = False, 0.0, False
         if not words or text.rstrip().endswith(("?", "？")):
@@ -149,6 +151,8 @@ class Evidence:
                 there |= {number for number, _ in asked.numbers}
             if any(statement.sizes.values()):
                 there |= UNITLESS.union(number for number, has in statement.sizes.items() if has)
+            if asked.months and any(asked.months <= span for span in spans_in(statement.text)):
+                there |= asked.month_words
             stated = share(own or words, there)
             if not stated:
                 continue

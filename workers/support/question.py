@@ -10,11 +10,14 @@ from workers.support.passages.ranges import Range
 from workers.support.passages.rows import Size
 from workers.support.words.asking import condition
 from workers.support.words.days import DAYS
+from workers.support.words.months import MONTHS, months_in
 from workers.support.words.numbers import numbers, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.vocabulary import Vocabulary
 
 _PLAIN_NUMBER = re.compile(r"\d+(?:\.\d+)?")
+NEXT = 1e-6
+"""How far a number inside a range is from its end."""
 _ASKING_IN_LINES = """
     what which who whom when where how why
     was welche welcher welches welchen wer wen wem wann wo wie wieviel warum
@@ -34,6 +37,7 @@ _BRINGING_IN_LINES = """
 """
 BRINGING = frozenset(_BRINGING_IN_LINES.split())
 """Who brings a guest asks whether the guest may come along."""
+JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -56,6 +60,8 @@ class Question:
         sizes: its numbers with units, and ages.
         numbers: its numbers, each with the stem of the word behind it.
         days: its days of the week, by their content words.
+        months: those that it names, from 1, and `month_words`, the content words that name them.
+        double: it asks for two things: "… and …".
         holding: the content words, in its language, of verbs that say that something holds.
         brings: it has a verb for bringing somebody along.
         columns: its content words, and all that say that a number is a price if one of them does: "price" heads what
@@ -75,13 +81,23 @@ class Question:
         self.range = Range.read(text)
         self.wants_fact = not _ASKING.isdisjoint(self.words)
         self.sizes = Range.sizes(text)
-        self.numbers = [*self._measured()]
+        self.numbers = [(self._inside(number), unit) for number, unit in self._measured()]
         days = [(word, DAYS[word]) for word in self.words if word in DAYS]
         self.days = {stem: day for word, day in days for stem in self.vocabulary.content([word])}
+        self.months = months_in(text)
+        named = [word for word in self.words if MONTHS.get(word) in self.months]
+        self.month_words = frozenset(self.vocabulary.content(named))
+        self.double = JOINED.search(text) is not None
         self.holding = frozenset(self.vocabulary.content(_HOLDING))
         self.brings = not BRINGING.isdisjoint(self.words)
         pricing = self.vocabulary.pricing
         self.columns = [*self.content, *(() if pricing.isdisjoint(self.content) else pricing)]
+
+    def _inside(self, number: str) -> str:
+        """A number, or one just inside the range that begins or ends with it: "more than 20" is not 20."""
+        if self.range is None or not self.range.left_out or float(number) not in (self.range.low, self.range.high):
+            return number
+        return str(float(number) + (NEXT if float(number) == self.range.low else -NEXT))
 
     def _measured(self) -> Iterable[Size]:
         for word, after in pairwise([*self.words, ""]):

@@ -15,6 +15,11 @@ from workers.support.words.polarity import ONLY, negations, words_of
 from workers.support.words.states import implied, turned
 from workers.support.words.word_forms import near
 
+LEAST = 3
+"""Fewest words of a question for something, somewhere and by some means."""
+OTHERWISE = frozenset(
+    ("otherwise", "else", "later", "afterwards", "after", "danach", "sonst", "später", "daarna", "anders", "después")
+)
 MOSTLY = 0.6
 """Share of its words that were asked, from which on a clause says what was asked."""
 
@@ -34,13 +39,16 @@ _RESTRICTING_IN_LINES = """
 _RESTRICTING = frozenset(_RESTRICTING_IN_LINES.casefold().split())
 
 
-def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, bool] | None = None) -> bool:
+def denies_what_was_asked(
+    text: str, question: Question, sizes: Mapping[str, bool] | None = None, least: int = 2
+) -> bool:
     """Whether a sentence only says that something that was asked for is not so: "Tuesday is our closing day."
 
     Things that were not asked for do not matter if "and" joins them to one that was: "not in July and August".
 
     Args:
         sizes: what the sentence says of the sizes that were asked for, as `Statement.sizes`.
+        least: so many things of the question it must name.
     """
     words = words_of(text)
     denies = (negations(words) % 2 != negations(question.words) % 2) != turned(words, question.words)
@@ -57,7 +65,27 @@ def denies_what_was_asked(text: str, question: Question, sizes: Mapping[str, boo
     content -= (set(question.vocabulary.content(implied(question.words))).union(question.holding) - asked) | ranged
     comes_along = question.brings and not BRINGING.isdisjoint(words)
     content -= set(question.vocabulary.content(sorted(BRINGING))) - asked if comes_along else set()
-    return bool(content) and len(content) + bool(ranged) + comes_along > 1 and asked.issuperset(content)
+    return bool(content) and len(content) + bool(ranged) + comes_along >= least and asked.issuperset(content)
+
+
+def takes_back(text: str, question: Question) -> bool:
+    """Whether a sentence behind a yes denies what was asked, though it names one thing alone: "Rabbits are not
+    allowed." Not one that says what holds otherwise."""
+    words = words_of(text)
+    return denies_what_was_asked(text, question, least=1) and OTHERWISE.isdisjoint(words)
+
+
+def is_only_otherwise(statement: Statement, said: Collection[str], question: Question) -> bool:
+    """Whether it says of all that was asked but one word, which a yes repeats, that it is so with something else only:
+    "In the shop one pays by card only", of cash in the shop."""
+    words = words_of(statement.text)
+    at = next((n for n, word in enumerate(words) if word in ONLY), None)
+    lacking = [word for word in question.asked if not near(word, statement.words)]
+    if at is None or statement.row is not None or len(lacking) != 1 or len(question.asked) < LEAST:
+        return False
+    behind = question.vocabulary.content(words[at + 1 :])
+    else_there = [word for word in behind if word not in question.asked]
+    return lacking[0] in said and bool(else_there) and not any(word[0].isdigit() for word in behind)
 
 
 def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Question) -> bool:

@@ -19,17 +19,19 @@ _ALONE = re.compile(rf"[^\d\w]{{0,4}}{_NUMBER}(?:\s*\D{{0,8}})?")
 _TO = r"-|–|—|\b(?:to|and|bis|und|tot|en|a|y)\b"
 _BETWEEN = re.compile(rf"{_NUMBER}[^\d\n]{{0,12}}?(?:{_TO})\s*{_NUMBER}")
 _BELOW = re.compile(
-    rf"\b(?:up to|under|below|until|less than|at most|bis(?: zu)?|unter|höchstens|tot(?: en met)?|onder|hooguit|hasta"
-    rf"|menos de)\s+{_NUMBER}|[<≤]\s*{_NUMBER}"
+    rf"\b(?:up to|under|below|until|(?:less|smaller|shorter|closer|nearer|fewer) than|at most|bis(?: zu)?|unter"
+    rf"|(?:weniger|kleiner|kürzer|näher) als|höchstens|tot(?: en met)?|onder|hooguit"
+    rf"|(?:minder|kleiner|korter|dichterbij) dan|hasta|menos de)\s+{_NUMBER}|[<≤]\s*{_NUMBER}"
 )
 _ABOVE = re.compile(
-    rf"\b(?:over|above|from(?: the age of)?|more than|at least|minimum(?: age)?(?: of)?|ab|über|mehr als|mindestens"
-    rf"|mindestalter(?: von)?|vanaf|boven|meer dan|minstens|ten minste|minimumleeftijd(?: van)?|desde|más de)"
+    rf"\b(?:over|above|from(?: the age of)?|(?:more|larger|longer|bigger|taller|higher|farther|further) than|at least"
+    rf"|minimum(?: age)?(?: of)?|ab|über|(?:mehr|größer|länger|höher|weiter) als|mindestens|mindestalter(?: von)?"
+    rf"|vanaf|boven|(?:meer|groter|langer|hoger|verder) dan|minstens|ten minste|minimumleeftijd(?: van)?|desde|más de)"
     rf"\s+{_NUMBER}|[>≥]\s*{_NUMBER}"
     rf"|{_NUMBER}\s*(?:\+|(?:and|or) (?:over|more|older)|(?:und|oder) (?:mehr|älter)|en (?:meer|ouder))"
 )
 _LEFT_OUT = re.compile(
-    r"(?:under|below|less than|unter|onder|menos de|over|above|more than|über|mehr als|boven|meer dan|más de)\b|[<>]"
+    r"(?:under|below|\w+ than|unter|onder|menos de|over|above|über|\w+ als|boven|\w+ dan|más de)\b|[<>]"
 )
 _SIZE = re.compile(rf"{_NUMBER}[\s-]+([^\W\d]+)")
 _END_OF_RANGE = re.compile(r"\d\s*[-–/]\s*$")

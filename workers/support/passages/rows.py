@@ -139,6 +139,11 @@ class Row:
         others = [row.intersection(asked) - rest for row in (*self.labels, *self.rows)]
         return any(other > here or _without_numbers(other) > _without_numbers(here) for other in others)
 
+    def has_in_named(self, values: Collection[str], asked: Collection[str]) -> bool:
+        """Whether it is a row that was asked for, and has one of a claim's numbers in a column that was."""
+        here = frozenset().union(*(self.cells[n] for n in self._named(asked) if n < len(self.cells)))
+        return not self.cells[0].isdisjoint(asked) and any(value in here for value in values if value[0].isdigit())
+
     def _counts(self, wanted: Collection[int], values: Collection[str]) -> bool:
         """Whether columns hold numbers, and a claim's values are none: "Who teaches …?" beside prices of children."""
         cells = [self.cells[number] for number in wanted if number < len(self.cells)]
@@ -188,7 +193,10 @@ class Row:
         return bool(left) and all(near(name, self.cells[0]) for name in left)
 
     def compares(self, wanted: Range, asked: Collection[str]) -> bool | None:
-        """Whether the numbers in the columns whose names were asked for are in a range; None without such numbers."""
+        """Whether the numbers in the columns whose names were asked for are in a range; None without such numbers,
+        and of a row that is headed by a range itself."""
+        if self.own_range is not None:
+            return None  # it is the row of such numbers
         found = [Range.value(self.texts[number]) for number in self._named(asked) if number < len(self.cells)]
         return None if not found or None in found else all(one is not None and wanted.has(one) for one in found)
 

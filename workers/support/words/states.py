@@ -13,7 +13,8 @@ ALLOWED, REQUIRED = "allowed", "required"
 _STATES = {
     "open": (
         "geöffnet offen abierto abierta abiertos abiertas ouvert ouverte",
-        "closed shut geschlossen ruhetag ruhetage gesloten sluitingsdag cerrado cerrada cerrados cerradas fermé fermée",
+        "closed shut geschlossen ruhetag ruhetage gesloten dicht sluitingsdag cerrado cerrada cerrados "
+        "cerradas fermé fermée",
     ),
     ALLOWED: (
         "permitted erlaubt gestattet zulässig toegestaan toegelaten permitido permitida autorisé autorisée",
@@ -66,6 +67,11 @@ def turned(said: Iterable[str], there: Iterable[str]) -> bool:
 def forbids(words: Iterable[str]) -> bool:
     """Whether they say that something is forbidden."""
     return any(state == ALLOWED and denied for state, denied in _states(words))
+
+
+def says_no(words: Iterable[str]) -> bool:
+    """Whether they name a state that is the opposite of another: closed, forbidden."""
+    return not DENYING.isdisjoint(words)
 
 
 def implied(words: Iterable[str]) -> set[str]:

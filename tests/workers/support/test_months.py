@@ -1,0 +1,58 @@
+"""Months, and yeses that rest on others than were asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.support.evidence import Evidence
+from workers.support.words.months import is_for_others, months_in, spans_in
+
+SUMMER = "Van 1 april tot 1 oktober mag je twee nachten per week in je tuinhuis slapen. Honden mogen mee."
+HEDGES = "Hecken dürfen vom 1. März bis 30. September nicht stark zurückgeschnitten werden."
+POOL = "The pool is open from 15 May to 10 September. Towels are free."
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("from 1 April to 1 October", [{4, 5, 6, 7, 8, 9}]),
+        ("von November bis zum 15. Februar", [{11, 12, 1, 2}]),
+        ("van 3 mei t/m 4 juni en van september tot en met oktober", [{5, 6}, {9, 10}]),
+        ("May – July 2026, in March", [{5, 6, 7}]),
+        ("on 5 May", []),
+    ],
+)
+def test_spans(text: str, spans: list[set[int]]) -> None:
+    assert [set(one) for one in spans_in(text)] == spans
+
+
+def test_months_by_themselves() -> None:
+    assert months_in("May I come in May, or on 3 June? From July to August we are away.") == {5, 6}
+    assert months_in("Darf ich im März und am 2. Mai?") == {3, 5}
+    assert months_in("You may come.") == frozenset()
+
+
+def test_for_others() -> None:
+    assert is_for_others(SUMMER, frozenset({12}))
+    assert not is_for_others(SUMMER, frozenset({5}))
+    assert not is_for_others(SUMMER, frozenset()), "no month was asked for"
+    assert not is_for_others(f"{SUMMER} In december ook.", frozenset({12}))
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "language", "denied"),
+    [
+        ("Mag ik in december in mijn tuinhuis slapen?", "Ja, in december mag je in je tuinhuis slapen.",
+         SUMMER, "nl", True),
+        ("Mag ik in december in mijn tuinhuis slapen?",
+         "Ja, van 1 april tot 1 oktober mag je twee nachten per week in je tuinhuis slapen.", SUMMER, "nl", True),
+        ("Mag ik in mei in mijn tuinhuis slapen?", "Ja, je mag twee nachten per week in je tuinhuis slapen.",
+         SUMMER, "nl", False),
+        ("Darf ich die Hecke im April stark zurückschneiden?",
+         "Ja, Hecken dürfen stark zurückgeschnitten werden.", HEDGES, "de", True),
+        ("Is the pool open in March?", "Yes, the pool is open from 15 May to 10 September.", POOL, "en", True),
+        ("Is the pool open in June?", "Yes, the pool is open from 15 May to 10 September.", POOL, "en", False),
+    ],
+)  # fmt: skip
+def test_a_yes_for_other_months(question: str, answer: str, passage: str, language: str, denied: bool) -> None:
+    assert Evidence(question, [passage], language).of(answer).denied is denied

@@ -1,0 +1,59 @@
+"""Months that a text names, and spans of them: "from 1 April to 1 October". Knows words alone."""
+
+from __future__ import annotations
+
+import re
+
+_MONTHS_IN_LINES = """
+    january januar januari enero janvier
+    february februar februari febrero février
+    march märz maart marzo mars
+    april avril abril
+    may mai mei mayo
+    june juni junio juin
+    july juli julio juillet
+    august augustus agosto août
+    september septiembre septembre
+    october oktober octubre octobre
+    november noviembre novembre
+    december dezember diciembre décembre
+"""
+MONTHS = {word: n for n, line in enumerate(_MONTHS_IN_LINES.strip().splitlines(), 1) for word in line.split()}
+"""1 for January, to 12."""
+_MONTH = "|".join(MONTHS)
+_DAY = r"(?:(\d{1,2})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?)?"
+_SPAN = re.compile(
+    rf"\b{_DAY}({_MONTH})(?:\s+\d{{4}})?\s*"
+    r"(?:to|till|until|through|bis(?:\s+zum)?|tot(?:\s+en\s+met)?|t/m|a|al|hasta|au|-|–|—)\s*"
+    rf"(?:the\s+|el\s+)?{_DAY}({_MONTH})\b"
+)
+_NAMED = re.compile(rf"\b({_MONTH})\b")
+"""English: "may" is a month behind a preposition or a number alone."""
+_ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late|mid|and|or)|\d\.?|[-–—,])\s*$")
+
+
+def spans_in(text: str) -> list[frozenset[int]]:
+    """The months of each span that a text names. One that ends on the first of a month ends with the month before."""
+    found = []
+    for first_day, first, last_day, last in _SPAN.findall(text.casefold()):
+        begins, ends = MONTHS[first], MONTHS[last]
+        if last_day == "1" and first_day == "1":
+            ends = (ends - 2) % 12 + 1
+        found.append(frozenset((begins - 1 + n) % 12 + 1 for n in range((ends - begins) % 12 + 1)))
+    return found
+
+
+def months_in(text: str) -> frozenset[int]:
+    """The months that a text names by themselves, outside of spans."""
+    text = _SPAN.sub(" ", text.casefold())
+    return frozenset(
+        MONTHS[match[1]]
+        for match in _NAMED.finditer(text)
+        if match[1] != "may" or _ENGLISH_MAY.search(text[: match.start()])
+    )
+
+
+def is_for_others(text: str, asked: frozenset[int]) -> bool:
+    """Whether a text names spans of months without those that were asked for, and does not name these otherwise."""
+    spans = spans_in(text)
+    return bool(asked and spans) and all(asked.isdisjoint(one) for one in (*spans, months_in(text)))
