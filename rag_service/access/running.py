@@ -15,11 +15,12 @@ from urllib.parse import urlsplit
 
 @dataclass(frozen=True)
 class Running:
-    """A stack that `rag up` started."""
+    """A stack that `rag up` started. `models_dir`: the folder of its models; "" from versions that did not say it."""
 
     pid: int
     url: str
     redis_url: str
+    models_dir: str = ""
 
 
 def run_file(data_dir: Path) -> Path:

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -71,8 +72,9 @@ class PromptTemplate:
         refusal: the answer in place of one that is refused.
         greeted: a greeting or thanks, which needs no passages.
         greetings: words of messages that are no questions, and after `|` words that may stand around them.
-        revisions: words of messages that are about the last answer, after `|` words that may stand around them, and
-            after another one the first words of messages that are so with any other words, as in `make_that`.
+        revisions: words, or pairs of them, of messages that are about the last answer, after `|` words that may stand
+            around them, and after another one the first words of messages that are so with any other words, as in
+            `make_that`.
         edit: an answer, and what to change about it.
         shorten: an answer, that it is to be shorter, and how many words it may have; small models change nothing else.
         shorter: words of messages that ask for that and nothing else.
@@ -295,9 +297,10 @@ class Templates:
         words = _words(message)
         if not words or len(words) > MOST_OF_A_REVISION or words[0] in ASKS_ON:
             return False
-        begins = {words[0], "_".join(words[:2])}
+        pairs = ["_".join(pair) for pair in pairwise(words)]
+        begins = {words[0], *pairs[:1]}
         return any(
-            (not own.isdisjoint(words) and own | around >= set(words)) or not beginnings.isdisjoint(begins)
+            (not own.isdisjoint([*words, *pairs]) and own | around >= set(words)) or not beginnings.isdisjoint(begins)
             for own, around, beginnings in self._revisions
         )
 

@@ -85,7 +85,13 @@ def _print(finding: Finding) -> None:
 
 
 def check(settings: Settings) -> Iterator[Finding]:
-    """Everything that a stack needs, in the order in which it needs it; last, what takes long to find out."""
+    """Everything that a stack needs, in the order in which it needs it; last, what takes long to find out.
+
+    A stack that runs on the data folder says where its models are, if no setting does.
+    """
+    stack = running.read(settings.data_dir)
+    if stack is not None and stack.models_dir and settings.models_dir is None:
+        settings = settings.model_copy(update={"models_dir": Path(stack.models_dir)})
     yield _python()
     without_models = settings.workers_embed and find_spec("torch") is None  # the API in an image of its own
     yield _packages(OF_THE_API if without_models else PACKAGES)
@@ -122,7 +128,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(addresses.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
-    yield _service(addresses.api_url(settings), models_missing, running.read(settings.data_dir))
+    yield _service(addresses.api_url(settings), models_missing, stack)
     yield from _worker_memory(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
         workers = _workers(addresses.redis_url(settings))

@@ -117,7 +117,7 @@ def _run(settings: Settings, bound: socket.socket, stack: contextlib.ExitStack, 
                 if child.refused or child.deaths >= MAX_DEATHS:
                     raise CliError(f"The {child.name} does not start. The end of {child.log}:\n{child.last_words()}")
             time.sleep(POLL_S)
-    running.write(data_dir, running.Running(os.getpid(), url, redis_url))
+    running.write(data_dir, running.Running(os.getpid(), url, redis_url, environment["RAG_MODELS_DIR"]))
     stack.callback(running.run_file(data_dir).unlink, missing_ok=True)
     _welcome(settings, url)
     while not stop.requested:

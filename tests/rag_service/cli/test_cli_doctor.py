@@ -81,6 +81,19 @@ def test_a_stack_that_is_not_running_is_no_fault(monkeypatch: pytest.MonkeyPatch
     assert "MISSING service: nothing answers" in rag("doctor").stdout, "one that runs must answer"
 
 
+def test_doctor_looks_for_models_where_the_running_stack_has_them(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("RAG_URL", nowhere())
+    monkeypatch.delenv("RAG_MODELS_DIR", raising=False)
+    (tmp_path / ".rag").mkdir(exist_ok=True)
+    for models, named in (("", ".rag/models"), (str(tmp_path / "elsewhere"), "elsewhere")):
+        stack = running.Running(os.getpid(), nowhere(), "redis://127.0.0.1:1/0", models)
+        running.write(tmp_path / ".rag", stack)
+        found = {finding["what"]: finding["found"] for finding in json.loads(rag("doctor", "--json").stdout)}
+        assert found["target model"].endswith(named), "whatever the command's own folder would be"
+
+
 def store(monkeypatch: pytest.MonkeyPatch, url: str) -> dict[str, Any]:
     monkeypatch.setenv("RAG_STORE_URL", url)
     monkeypatch.setenv("RAG_URL", nowhere())

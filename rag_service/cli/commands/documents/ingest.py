@@ -180,12 +180,13 @@ def _names(api: Api, collection: str) -> set[str]:
 
 
 def _similar(path: Path) -> Path | None:
-    """A path beside one that does not exist, with nearly its name."""
+    """A path beside one that does not exist, with nearly its name and the same ending."""
     try:
         names = [one.name for one in path.parent.iterdir()]
     except OSError:
         return None
-    similar = get_close_matches(path.name, names, 1)
+    alike = [name for name in names if Path(name).suffix.casefold() == path.suffix.casefold()]
+    similar = get_close_matches(path.name, alike, 1)
     return path.with_name(similar[0]) if similar else None
 
 
