@@ -29,8 +29,10 @@ from decoder.model.paths.paths import Paths
 PREFILL_CHUNK = 512
 """Most prompt tokens in a prefill pass; bounds the memory of its activations."""
 MAX_PATHS = 96
-"""Most rows of a sequence whose attention goes along their paths, and not through the stock kernel, unless passes are
-bitwise."""
+"""Most rows of a draft whose attention goes along their paths, and not through the stock kernel, unless passes are
+bitwise; and of a prompt where the stock kernel has matrix units."""
+PIECE = 32
+"""Rows of a prompt whose attention is computed at once: those behind it see all of its keys."""
 MAX_SCORES = 1 << 24
 """Most float32 scores of these in memory at once."""
 
@@ -300,11 +302,12 @@ class TargetModel:
     def _paths(self, part: TreePass | PromptChunk) -> list[Paths]:
         """The paths of one sequence's rows, if its attention goes along them."""
         rows, cached = part.rows, part.cache.length
-        keys = self.heads * (cached + rows)
-        if not self.along_paths or not (self.bitwise or (rows <= MAX_PATHS and rows * keys <= MAX_SCORES)):
-            return []
+        scores = self.heads * (cached + rows)  # of a row
         if isinstance(part, PromptChunk):
-            return list(Paths.pieces(cached, rows, min(MAX_PATHS, max(1, MAX_SCORES // keys))))
+            along = self.along_paths and (self.bitwise or rows <= MAX_PATHS or not path_attention.has_matrix_units())
+            return list(Paths.pieces(cached, rows, min(PIECE, max(1, MAX_SCORES // scores)))) if along else []
+        if not self.along_paths or not (self.bitwise or (rows <= MAX_PATHS and rows * scores <= MAX_SCORES)):
+            return []
         return [Paths.of(cached, part.masks.mask(part.tree) if part.masks else part.tree.mask())]
 
     def _mask(self, part: TreePass | PromptChunk) -> torch.Tensor | None:

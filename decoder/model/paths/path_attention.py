@@ -19,7 +19,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
-from decoder.dtypes import flags
+from decoder.dtypes import MATRIX_FLAGS, flags
 from decoder.model.linear.float32 import fused
 from decoder.model.paths.exponentials import exponentials
 from decoder.model.paths.paths import KEYS, Paths
@@ -113,6 +113,12 @@ def readable(
 def suits(processor: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether there is code for a processor, which the file describes as Linux does."""
     return flags(processor) >= FLAGS
+
+
+@cache
+def has_matrix_units(processor: Path = Path("/proc/cpuinfo")) -> bool:
+    """Whether torch's kernels multiply with some, which the code does not."""
+    return not flags(processor).isdisjoint(MATRIX_FLAGS)
 
 
 @cache
