@@ -3,8 +3,8 @@
     python benchmarks/pass_times.py --model qwen2.5-coder-1.5b --dtypes bfloat16 int8 --json times.json
 
 All formats are in memory at once and take turns. The table has the median and the least of the rounds. `int8:torch` is
-int8 with torch's kernels where we have machine code of our own; its ratio to int8 is printed, too, as the median of the
-rounds' ratios.
+int8 with torch's kernels where we have machine code of our own, `int8:stock-attention` with torch's attention alone; the
+ratios to int8 are printed, too, as the medians of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -40,29 +40,33 @@ def seconds(target: TargetModel, rows: int, cached: int) -> float:
     return time.perf_counter() - started
 
 
-TORCH = ":torch"
-FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in ("", TORCH) if one + kernels != f"int4{TORCH}"]
+TORCH, ATTENTION = ":torch", ":stock-attention"
+KERNELS = ("", TORCH, ATTENTION)
+FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in KERNELS if one + kernels != f"int4{TORCH}"]
 
 
 def load(options: argparse.Namespace, dtype: str) -> TargetModel:
-    """A model in a format, `dtype` or `dtype:torch`."""
+    """A model in a format, `dtype`, `dtype:torch` or `dtype:stock-attention`."""
     with ExitStack() as patches:
         if dtype.endswith(TORCH):
             for module in (tiled_linear, vnni):
                 patches.enter_context(patch.object(module, "available", lambda *_: False))
-        name = dtype.removesuffix(TORCH)
-        return load_target(options.model, dtype=name, device="cpu", models_dir=options.models_dir)[0]
+        name, _, kernels = dtype.partition(":")
+        target = load_target(options.model, dtype=name, device="cpu", models_dir=options.models_dir)[0]
+        target.along_paths &= not kernels
+        return target
 
 
 def ratios(times: dict[str, dict[int, list[float]]]) -> dict[str, dict[int, float]]:
-    """Each format's times by those of its form with torch's kernels, medians of the rounds; formats with both."""
-    pairs = [(one, f"{one}{TORCH}") for one in times if f"{one}{TORCH}" in times]
+    """Each format's times by those of its forms with torch's kernels, which name the line; medians of the rounds."""
     return {
-        own: {
-            rows: round(statistics.median(a / b for a, b in zip(all_, times[torchs][rows], strict=True)), 2)
+        other: {
+            rows: round(statistics.median(a / b for a, b in zip(all_, times[other][rows], strict=True)), 2)
             for rows, all_ in times[own].items()
         }
-        for own, torchs in pairs
+        for own in times
+        for kernels in (TORCH, ATTENTION)
+        if (other := own + kernels) in times
     }
 
 
@@ -107,7 +111,7 @@ def main() -> None:
     for dtype, entry in formats.items():
         cells = [f"{one['median']:.0f} ({one['least']:.0f})" for one in entry["ms"].values()]
         lines.append(f"| {dtype} | {entry['weights_bytes'] / 1e9:.1f} | " + " | ".join(cells) + " |")
-    lines += [f"| {own} / torch | | " + " | ".join(map(str, by.values())) + " |" for own, by in found.items()]
+    lines += [f"| by {other} | | " + " | ".join(map(str, by.values())) + " |" for other, by in found.items()]
     print("\n".join([*lines, "", *environment_lines(facts)]))
 
 
