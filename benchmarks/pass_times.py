@@ -3,8 +3,8 @@
     python benchmarks/pass_times.py --model qwen2.5-coder-1.5b --dtypes bfloat16 int8 --json times.json
 
 All formats are in memory at once and take turns. The table has the median and the least of the rounds. `int8:torch` is
-int8 with torch's kernels where we have machine code of our own, `int8:stock-attention` with torch's attention alone; the
-ratios to int8 are printed, too, as the medians of the rounds' ratios.
+int8 with torch's kernels where we have machine code of our own, `int8:stock-attention` with torch's attention alone.
+The ratios to int8 are printed, too, as the medians of the rounds' ratios.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import NUMBER_FORMATS, load_target
 from decoder.model.linear import tiled_linear, vnni
 from decoder.model.pass_parts import TreePass
+from decoder.model.paths import path_attention
 from decoder.model.target import TargetModel
 from decoder.recording.environment import environment
 
 
-def seconds(target: TargetModel, rows: int, cached: int) -> float:
-    """One pass over a chain of `rows` rows behind `cached` tokens."""
+def seconds(target: TargetModel, rows: int, cached: int, along_paths: bool = True) -> float:
+    """One pass over a chain of `rows` rows behind `cached` tokens. Without `along_paths` torch computes attention."""
+    target.along_paths = along_paths and path_attention.available(target.dtype, target.head_dim)
     cache = target.new_cache(cached + rows)
     cache.fill_with_zeros(cached)
     tree = DraftTree.chain([0] * (rows - 1), [TokenSource("timing")] * (rows - 1))
@@ -46,15 +48,13 @@ FORMATS = [one + kernels for one in NUMBER_FORMATS for kernels in KERNELS if one
 
 
 def load(options: argparse.Namespace, dtype: str) -> TargetModel:
-    """A model in a format, `dtype`, `dtype:torch` or `dtype:stock-attention`."""
+    """A model in a format, `dtype` or `dtype:torch`."""
     with ExitStack() as patches:
         if dtype.endswith(TORCH):
             for module in (tiled_linear, vnni):
                 patches.enter_context(patch.object(module, "available", lambda *_: False))
-        name, _, kernels = dtype.partition(":")
-        target = load_target(options.model, dtype=name, device="cpu", models_dir=options.models_dir)[0]
-        target.along_paths &= not kernels
-        return target
+        name = dtype.partition(":")[0]
+        return load_target(options.model, dtype=name, device="cpu", models_dir=options.models_dir)[0]
 
 
 def ratios(times: dict[str, dict[int, list[float]]]) -> dict[str, dict[int, float]]:
@@ -83,14 +83,15 @@ def main() -> None:
     options = parser.parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
-    targets = {dtype: load(options, dtype) for dtype in options.dtypes}
-    for target in targets.values():
-        seconds(target, max(options.rows), options.cached)  # warm-up
+    targets: dict[str, TargetModel] = {}
+    for dtype in options.dtypes:  # one copy of the weights for both kinds of attention: copies differ in speed
+        targets[dtype] = targets.get(dtype.removesuffix(ATTENTION)) or load(options, dtype)
+        seconds(targets[dtype], max(options.rows), options.cached)  # warm-up
     times: dict[str, dict[int, list[float]]] = {dtype: {rows: [] for rows in options.rows} for dtype in targets}
     for _ in range(options.rounds):
         for rows in options.rows:
             for dtype, target in targets.items():
-                times[dtype][rows].append(seconds(target, rows, options.cached))
+                times[dtype][rows].append(seconds(target, rows, options.cached, ":" not in dtype))
     formats: dict[str, Any] = {
         dtype: {
             "weights_bytes": target.nbytes,

@@ -17,6 +17,7 @@ from rag_service.answering.names import NO_COLLECTION
 from rag_service.citing.citations import Citation, CitedPassage, Stated, carry, cite, stated
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
 from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
+from rag_service.contract.notes import DOUBTFUL
 from rag_service.errors import problem_document
 from rag_service.setting_sections import Answers
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Support
@@ -51,10 +52,6 @@ UNCHANGED = "Nothing was changed: this is the same text as before."
 REPEATED = (
     "The model only repeated what you asked for instead of changing the answer. Say it in other words, or edit the "
     "version before."
-)
-DOUBTFUL = (
-    "The answer that this text is made from has a warning: the passages probably do not state it. Check it against the "
-    "documents."
 )
 AGAIN = 0.85
 """Likeness of an edit's text and its instruction, as `difflib` measures it, from which on one repeats the other."""
@@ -219,7 +216,7 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "answer": done.text,
         "citations": cited,
         "grounded": supported and not (support and support.abstained == "refused"),
-        "note": _of_edit(done, record["job"]) or _note(record, support, supported),
+        "note": _of_edit(done, record["job"]) or _note(record, support, supported, done.text),
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"]),
@@ -258,7 +255,10 @@ def _words(text: str) -> list[str]:
     return re.findall(r"\w+", text.casefold())
 
 
-def _note(record: AnswerRecord, support: Support | None, supported: bool) -> str | None:
+def _note(record: AnswerRecord, support: Support | None, supported: bool, text: str) -> str | None:
+    checking = record["job"].checking
+    if checking is not None and checking.abstain != "off" and text.strip() == checking.refusal.strip():
+        return REFUSED  # the model says so itself
     if support is not None and support.abstained is not None:
         return REFUSED if support.abstained == "refused" else UNANSWERED
     job = record["job"]

@@ -19,7 +19,7 @@ from workers.support.words.word_forms import near
 NEARLY = 0.8
 """Share of a sentence from which on a claim repeats it, negations and all; otherwise its nearest clause counts."""
 _EXCEPTING = r"except|außer|ausser|ausgenommen|behalve|uitgezonderd|excepto|salvo"
-_EXCEPTION = re.compile(rf"\W*\b(?:{_EXCEPTING})\b", re.IGNORECASE)
+EXCEPTION = re.compile(rf"\W*\b(?:{_EXCEPTING})\b", re.IGNORECASE)
 _THEN_IN_LINES = """
     when which who where then they these that wenn dann wo die der das den da diese welche
     wanneer dan waar dat deze cuando donde entonces que
@@ -82,14 +82,14 @@ class Contradictions:
 
         What stands behind the exception says what holds then: "…, except on Mondays, when only one is allowed"."""
         parts, said = clauses(text), " ".join(claim.said)
-        if made := _EXCEPTION.search(said):
-            number = next((n for n, part in enumerate(parts) if n and _EXCEPTION.match(part)), None)
+        if made := EXCEPTION.search(said):
+            number = next((n for n, part in enumerate(parts) if n and EXCEPTION.match(part)), None)
             own, there = words_of(said[: made.start()]), words_of(" ".join(parts[:number]))
             if number is None or not own:
                 return None
             return (negations(own) % 2 != negations(there) % 2) != turned(own, there)
         for number, (before, part) in enumerate(pairwise(parts), 1):
-            if not (_EXCEPTION.match(part) and self._names(words, _ITEM.split(_EXCEPTION.sub("", part)))):
+            if not (EXCEPTION.match(part) and self._names(words, _ITEM.split(EXCEPTION.sub("", part)))):
                 continue
             behind = words_of(" ".join(parts[number + 1 :]))
             behind = behind if not _THEN.isdisjoint(behind[:2]) else []
@@ -97,9 +97,18 @@ class Contradictions:
             denies = negations(there) + (not behind and not ONLY.isdisjoint(there))  # "only …, except cleaners"
             says_no = (denies % 2 != claim.negations % 2) != turned(claim.said, there)
             if behind:
-                return says_no or bool(others(claim.said, [*behind, *words_of(part), *self._question.words]))
+                known = [*behind, *words_of(part), *self._question.words]
+                return says_no or bool(others(claim.said, known)) or self._only_before(words, part, before, behind)
             return not says_no
         return None
+
+    def _only_before(self, words: Sequence[str], part: str, before: str, behind: Sequence[str]) -> bool:
+        """Whether what a claim says of an exception is said of all else alone: "parking is free, except at the fair,
+        when it costs 4 euros", of free parking at the fair."""
+        of = self._question.vocabulary.of
+        excepted, there, then = (frozenset(of(text)) for text in (part, before, " ".join(behind)))
+        said = [word for word in words if not near(word, excepted)]
+        return any(near(word, there) for word in said) and not any(near(word, then) for word in said)
 
     def _names(self, words: Sequence[str], items: Sequence[str]) -> bool:
         """Whether a claim has all words of a thing among some."""

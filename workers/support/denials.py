@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from workers.support.claim import Claim
-from workers.support.contradiction import BUT
+from workers.support.contradiction import BUT, EXCEPTION
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
@@ -34,6 +34,7 @@ from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, says_no, turned
 from workers.support.words.time_ends import is_other_end
 from workers.support.words.units import (
+    EXTRA,
     counts_another,
     counts_otherwise,
     lacks_amount,
@@ -105,7 +106,8 @@ class Denials:
         yes = claim.verdict == "yes"
         if yes and (restricts(statement, words, self._question) or self._is_for_other_months(statement.text)):
             return True
-        if fact and not claim.verdict and self._is_of_another_name(claim, words, statement):
+        told = fact and not claim.verdict
+        if told and (self._is_of_another_name(claim, words, statement) or self._is_extra(claim, statement)):
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
             return True
@@ -127,6 +129,8 @@ class Denials:
         asked = self._question
         if claim.verdict != "yes" or negations(asked.words) % 2 or asked.chooses:
             return False
+        if self._is_excepted(claim):
+            return True
         for part in clauses(text)[1:]:
             words = words_of(part)
             content = asked.vocabulary.content(words)
@@ -135,6 +139,22 @@ class Denials:
             if content and says_no and share >= (1.0 if BUT.match(part) else MOSTLY) * len(content):
                 return True
         return False
+
+    def _is_excepted(self, claim: Claim) -> bool:
+        """Whether a yes makes an exception of what was asked: "Yes, 15 percent off all rooms except the kitchen"."""
+        said, of = " ".join(claim.said), self._question.vocabulary.of
+        made = EXCEPTION.search(said)
+        before = words_of(said[: made.start()]) if made else []
+        if made is None or negations(before) or says_no(before):
+            return False
+        there, excepted = frozenset(of(" ".join(before))), frozenset(of(said[made.end() :]))
+        return any(near(word, excepted) and not near(word, there) for word in self._question.content)
+
+    def _is_extra(self, claim: Claim, statement: Statement) -> bool:
+        """Whether a claim has a number of a sentence that is about what comes on top, which nobody asked for."""
+        there = EXTRA.intersection(words_of(statement.text))
+        numbers = any(word[0].isdigit() and word not in self._question.words for word in claim.said)
+        return bool(there) and numbers and EXTRA.isdisjoint([*claim.said, *self._question.words])
 
     def _is_of_another_size(self, statement: Statement) -> bool:
         """Whether another sentence of the passage is about a size that was asked for, and this one is not."""

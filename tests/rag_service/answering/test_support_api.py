@@ -154,6 +154,14 @@ async def test_refuse_gives_a_refusal_and_the_session_has_what_was_shown(
     assert REFUSAL in [part["text"] for part in prompt if part["kind"] == "answer"]
 
 
+async def test_a_refusal_of_the_models_own_is_nothing_to_check(client: httpx.AsyncClient, stage: Stage) -> None:
+    stage.text, stage.verdict = REFUSAL, "No"
+    answer = await ask(client)
+    assert answer["answer"] == REFUSAL
+    assert "no answer is given" in answer["note"]
+    assert (await ask(client, abstain="off"))["note"] != answer["note"]
+
+
 async def test_nothing_of_a_refused_answer_is_streamed(
     client: httpx.AsyncClient, stage: Stage, parse: Callable[[str], Any]
 ) -> None:

@@ -15,6 +15,9 @@ TOOLS = (
     "| Tiller | 14 euros | 60 euros | 2 days | yes |\n| Hedge trimmer | 5 euros | 30 euros | 3 days | no |\n"
 )
 WATER = "| Verbrauch | Preis je Kubikmeter |\n|---|---|\n| bis 20 m³ | 2,10 Euro |\n| über 20 m³ | 3,40 Euro |\n"
+KITCHEN = "Members get 15 percent off all rooms except the kitchen. It opens at 8."
+FAIR = "Parkeren is gratis voor bezoekers, behalve tijdens de markt: dan kost het € 4 per dag."
+CLAY = "Beim Töpfern kommen 15 € für Ton und Brennen dazu.\n\n| Kurs | Preis |\n|---|---|\n| Töpfern | 120 € |\n"
 POND = "Ist ein Spielplatz näher als 20 Meter, muss der Teich eingezäunt werden."
 
 
@@ -35,6 +38,10 @@ def denied(question: str, answer: str, passage: str, language: str) -> bool:
          "The deposit for the hedge trimmer is 60 euros, and it can be kept for 2 days.", TOOLS, "en"),
         ("Was kostet der Kubikmeter, wenn ich mehr als 20 m³ verbrauche?", "Der Kubikmeter kostet 2,10 Euro.",
          WATER, "de"),
+        ("Do members get a discount on the kitchen?", "Yes, members get 15 percent off all rooms except the kitchen.",
+         KITCHEN, "en"),
+        ("Is parkeren gratis tijdens de markt?", "Ja, parkeren is gratis tijdens de markt.", FAIR, "nl"),
+        ("Was kostet der Töpferkurs?", "Der Töpferkurs kostet 15 € für Ton und Brennen.", CLAY, "de"),
         ("Muss ich den Teich einzäunen, wenn ein Spielplatz 25 Meter weg ist?",
          "Ja, der Teich muss eingezäunt werden.", POND, "de"),
     ],
@@ -55,6 +62,12 @@ def test_it_is_denied(question: str, answer: str, passage: str, language: str) -
          "The deposit for the hedge trimmer is 30 euros, and it can be kept for 3 days.", TOOLS, "en"),
         ("Was kostet der Kubikmeter, wenn ich mehr als 20 m³ verbrauche?",
          "Der Kubikmeter kostet 3,40 Euro, wenn ich mehr als 20 m³ verbrauche.", WATER, "de"),
+        ("Do members get a discount on rooms?", "Yes, members get 15 percent off all rooms except the kitchen.",
+         KITCHEN, "en"),
+        ("Kost parkeren iets tijdens de markt?", "Ja, parkeren kost tijdens de markt € 4 per dag.", FAIR, "nl"),
+        ("Is parkeren gratis voor bezoekers?", "Ja, parkeren is gratis voor bezoekers.", FAIR, "nl"),
+        ("Was kommt beim Töpfern für Ton dazu?", "Beim Töpfern kommen 15 € für Ton und Brennen dazu.", CLAY, "de"),
+        ("Was kostet Töpfern?", "Töpfern kostet 120 €.", CLAY, "de"),
         ("Muss ich den Teich einzäunen, wenn ein Spielplatz 15 Meter weg ist?",
          "Ja, der Teich muss eingezäunt werden, wenn der Spielplatz 15 Meter weg ist.", POND, "de"),
     ],

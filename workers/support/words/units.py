@@ -102,6 +102,14 @@ _SHARES = frozenset(
         "doppelt",
     )
 )
+_EXTRA_IN_LINES = """
+    extra plus additional additionally surcharge surcharges supplement
+    dazu zusätzlich zuzüglich zuschlag aufpreis aufschlag
+    erbij bijkomend bijkomende toeslag bovenop daarbovenop
+    adicional adicionales suplemento recargo
+"""
+EXTRA = frozenset(_EXTRA_IN_LINES.casefold().split())
+"""Words of what is paid on top of a price."""
 
 
 def names_share(words: Sequence[str]) -> bool:

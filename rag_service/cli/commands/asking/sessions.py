@@ -17,6 +17,7 @@ from rag_service.cli.console import CliError, count, err, local_time, out, print
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
+from rag_service.contract.notes import DOUBTFUL
 
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
@@ -122,7 +123,8 @@ def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
         if rejected.http_status != 404:
             raise
         return {**turn, "citations": None, "warning": None}
-    warning = answer["note"] if answer["answerable"] is not None else None  # an edit's note warns of nothing
+    warns = answer["answerable"] is not None or answer["note"] == DOUBTFUL  # other notes on edits warn of nothing
+    warning = answer["note"] if warns else None
     return {**turn, "citations": answer["citations"], "warning": warning}
 
 

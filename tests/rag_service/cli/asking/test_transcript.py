@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from rag_service.cli.commands.asking.sessions import _answer as answer_of
 from rag_service.cli.commands.asking.transcript import as_markdown, with_sources
+from rag_service.contract.notes import DOUBTFUL
 from tests.support.command_line import rag
 from workers.broker.app import make_redis
 
@@ -100,3 +103,10 @@ def test_an_answer_that_has_expired_is_exported_without_citations(api_url: str, 
     redis.close()
     exported = rag("sessions", "export", "old", "--url", api_url).stdout
     assert exported.endswith(f"*\n\n## What jumps?\n\n{world.stage.text}\n")
+
+
+@pytest.mark.parametrize(("note", "warns"), [(DOUBTFUL, True), ("Nothing was changed: this is the same text.", False)])
+def test_a_rewrite_of_an_answer_with_a_warning_keeps_it(note: str, warns: bool) -> None:
+    answer = {"note": note, "answerable": None, "citations": []}
+    api: Any = SimpleNamespace(json=lambda call: answer)
+    assert answer_of(api, {"answer_id": "a"})["warning"] == (note if warns else None)

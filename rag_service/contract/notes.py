@@ -1,0 +1,8 @@
+"""A note on an answer that clients tell from others by its text."""
+
+from __future__ import annotations
+
+DOUBTFUL = (
+    "The answer that this text is made from has a warning: the passages probably do not state it. Check it against the "
+    "documents."
+)
