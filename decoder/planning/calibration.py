@@ -16,6 +16,7 @@ import torch
 
 from decoder import dtypes
 from decoder.drafts.tree import DraftTree, TokenSource
+from decoder.model.bitwise import BitwiseLinear
 from decoder.model.linear import int8_linear, packed_linear, rounding
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.tiled_linear import TiledLinear
@@ -103,7 +104,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         MAX_PATHS if target.along_paths else 0,
     )
     facts: tuple[object, ...] = (model, sizes, target.dtype, device, torch.get_num_threads(), torch.__version__)
-    if target.bitwise:
+    if any(isinstance(layer, BitwiseLinear) for layer in target.model.modules()):  # other bitwise passes are the usual
         facts += ("bitwise",)
     if target.along_paths:
         facts += ("paths", MAX_PATHS)

@@ -175,9 +175,16 @@ def test_a_request_for_bits_needs_an_engine_that_keeps_them() -> None:
         usual.start([5, 6], params)
 
 
-def test_costs_are_measured_for_bitwise_passes_apart() -> None:
-    usual = TargetModel(tiny_model("llama", VOCAB, window=WINDOW, hidden=256).float())
-    assert fingerprint(target(), "tiny") != fingerprint(usual, "tiny")
+@pytest.mark.parametrize("kernels", ["own", "torch's"])
+def test_costs_are_measured_apart_where_bitwise_passes_run_other_kernels(kernels: Kernels) -> None:
+    if kernels == "own" and not tiled_linear.suits(torch.float32):
+        pytest.skip("there is no code of our own for float32 on this processor")
+    with pytest.MonkeyPatch.context() as patch:
+        if kernels == "torch's":
+            patch.setattr(tiled_linear, "available", lambda dtype: False)
+        usual = TargetModel(tiny_model("llama", VOCAB, window=WINDOW, hidden=256).float())
+    same = fingerprint(target(kernels=kernels), "tiny") == fingerprint(usual, "tiny")
+    assert same == (kernels == "own")
 
 
 def test_a_row_has_the_same_product_in_any_company(monkeypatch: pytest.MonkeyPatch) -> None:
