@@ -304,7 +304,8 @@ class TargetModel:
         rows, cached = part.rows, part.cache.length
         scores = self.heads * (cached + rows)  # of a row
         if isinstance(part, PromptChunk):
-            along = self.along_paths and (self.bitwise or rows <= MAX_PATHS or not path_attention.has_matrix_units())
+            fast = self.head_dim % path_attention.LANES == 0 and not path_attention.has_matrix_units()
+            along = self.along_paths and (self.bitwise or fast or rows <= MAX_PATHS)
             return list(Paths.pieces(cached, rows, min(PIECE, max(1, MAX_SCORES // scores)))) if along else []
         if not self.along_paths or not (self.bitwise or (rows <= MAX_PATHS and rows * scores <= MAX_SCORES)):
             return []

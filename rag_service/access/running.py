@@ -39,7 +39,8 @@ def write(data_dir: Path, running: Running) -> None:
 def read(data_dir: Path) -> Running | None:
     """The running stack; None if there is none, or if it ended without removing its file."""
     try:
-        running = Running(**json.loads(run_file(data_dir).read_text(encoding="utf-8")))
+        stored = json.loads(run_file(data_dir).read_text(encoding="utf-8"))
+        running = Running(**{name: stored[name] for name in Running.__dataclass_fields__ if name in stored})
         os.kill(running.pid, 0)
     except PermissionError:
         return running

@@ -257,7 +257,8 @@ def _words(text: str) -> list[str]:
 
 def _note(record: AnswerRecord, support: Support | None, supported: bool, text: str) -> str | None:
     checking = record["job"].checking
-    if checking is not None and checking.abstain != "off" and text.strip() == checking.refusal.strip():
+    refusal = checking.refusal.strip() if checking is not None and checking.abstain != "off" else ""
+    if refusal and text.strip() == refusal:
         return REFUSED  # the model says so itself
     if support is not None and support.abstained is not None:
         return REFUSED if support.abstained == "refused" else UNANSWERED

@@ -11,8 +11,10 @@ where few documents are Dutch, and says as little there as in a Dutch collection
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -187,27 +189,38 @@ def _held_back(lexicon: Lexicon, words: Sequence[str], spoken: Sequence[str]) ->
     """How much less a word counts than by the share of all chunks that have it: above 0, up to 1.
 
     A stop word counts as if `USUAL` more chunks were there and had it. Among several languages, a word of the
-    question's is as usual as in that language: the one that has most chunks with one of the words, which stand for all
-    of its chunks. Words whose terms have no language count in full.
+    question's is as usual as in that language: the one in which most of the words are most usual; the chunks with
+    its most usual one stand for all of its chunks. Words whose terms have no language count in full.
     """
-    if not words:
+    if not words or not spoken:
         return {}
     terms_of = {word: {one: key for one in spoken if not (key := term(word, one)).startswith(":")} for word in words}
     counts = lexicon.counts_of({key for keys in terms_of.values() for key in keys.values()})
     having = {word: {one: counts.get(key, 0) for one, key in keys.items()} for word, keys in terms_of.items()}
     sizes = {one: max(of.get(one, 0) for of in having.values()) for one in spoken}
-    own = max(sizes, key=lambda one: sizes[one])
+    votes = Counter(max(of, key=lambda one: of[one]) for of in having.values() if any(of.values()))
+    own = max(spoken, key=lambda one: (votes[one], sizes[one]))  # most words are most usual there
     chunks, _ = lexicon.totals()
     factors = {}
     for word, of in having.items():
         if total := sum(of.values()):
             most = max(of, key=lambda one: of[one])
-            usual = USUAL if word in stop_words(most) - TELLING else 0
+            usual = USUAL if word in _usual(most) else 0
             texts, there = float(chunks), float(total)
             if len(spoken) > 1 and most == own:
                 texts, there = sizes[most] + LEANING, of[most] + LEANING * total / chunks
             factors[word] = min(_rarity(texts + usual, there + usual) / _rarity(chunks, total), 1.0)
     return factors
+
+
+@cache
+def _usual(language: str) -> frozenset[str]:
+    """The stop words of a language as `tokens` writes words, without those that tell things apart."""
+
+    def written(words: Iterable[str]) -> set[str]:
+        return {parted[0] for word in words if len(parted := tokens(word)) == 1}
+
+    return frozenset(written(stop_words(language)) - written(TELLING))
 
 
 def _joined(entries: Entries) -> Entries:

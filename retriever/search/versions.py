@@ -27,24 +27,32 @@ _MARKS = re.compile(
     re.IGNORECASE,
 )
 
-_EXPIRED = re.compile(
+_EXPIRED_WORDS = (
     r"(?<!\w)(?:out of date|outdated|superseded|obsolete|no longer valid|expired|veraltet|überholt|ungültig|aufgehoben"
     r"|nicht mehr gültig|verouderd|achterhaald|vervallen|niet meer geldig|obsoleto|obsoleta|caducad[oa]|derogad[oa]"
-    r"|ya no válid[oa]|obsolète|périmée?|plus valable)(?!\w)",
+    r"|ya no válid[oa]|obsolète|périmée?|plus valable)(?!\w)"
+)
+_EXPIRED = re.compile(rf"[(\[:–—-][^()\[\]]*{_EXPIRED_WORDS}|\w\W+{_EXPIRED_WORDS}\W*$", re.IGNORECASE)
+"""In brackets, behind a colon or dash, or at the end of a title: "Expired passports" is no expired document."""
+_OF_THE_PAST = re.compile(
+    r"\b(?:previous\w*|former\w*|earlier|histor\w*"
+    r"|(?:last|past) (?:year|month|season|week|winter|summer|spring|autumn|time)s?"
+    r"|used to|original\w*|back then|years? ago|changed|changes|differences?|compar\w*|(?:the|our|your|an) old(?:er)?"
+    r"|all|each|every|total|overall"
+    r"|früher\w*|vorher\w*|bisher\w*|vorig\w*|vergangen\w*|letzte\w? (?:jahr|monat|saison|woche|winter|sommer|mal)\w*"
+    r"|damals|ehemal\w*|ursprünglich\w*|geändert|änderung\w*|unterschied\w*|vergleich\w*"
+    r"|(?:die|der|das|den|dem|des) alte\w?|alle\w?|jede\w?|insgesamt"
+    r"|vroeger\w*|eerder\w*|vorige?|verleden|afgelopen|voormalig\w*|oorspronkelijk\w*|destijds|veranderd|gewijzigd"
+    r"|wijziging\w*|verschil\w*|vergelijk\w*|(?:de|het) oude|elke?|iedere?|totaal"
+    r"|anterior\w*|antigu[oa]s?|pasad[oa]s?|cambiad[oa]|cambios?|diferencias?|compara\w*|todos|todas|cada"
+    r"|précédente?s?|ancien\w*|derni[eè]re?s?|changé|changements?|différences?|tous|toutes|chaque)\b",
     re.IGNORECASE,
 )
-_OF_THE_PAST_IN_LINES = """
-    previous previously before earlier former formerly old older changed change changes difference differences compare
-    compared history
-    früher früheren vorher bisher bisherige alt alte alten alter altes damals geändert änderung änderungen unterschied
-    unterschiede vergleich vergleiche
-    vroeger eerder vorige vorig oud oude destijds veranderd gewijzigd wijziging wijzigingen verschil verschillen
-    vergelijk
-    antes anterior anteriores antiguo antigua cambiado cambio cambios diferencia diferencias
-    avant précédent précédente ancien ancienne changé changement différence
-"""
-_OF_THE_PAST = frozenset(_OF_THE_PAST_IN_LINES.split())
-"""Who uses one of these words may ask for what held before."""
+"""What held before is asked for, or what holds in all: then no version is left out."""
+_RELATED = 0.25
+"""Least share of common words of a document that is out of date and one that stands for it."""
+_PERIOD = re.compile(r"(?<!\d)(?:19|20)\d\d[-/.]\d\d?(?!\d)|(?<!\d)\d\d?[-/.](?:19|20)\d\d(?!\d)")
+"""In a title: reports of months, which are no versions of each other."""
 
 Item = TypeVar("Item")
 
@@ -96,27 +104,35 @@ def newest_first(ranked: Sequence[Item], dated: Callable[[Item], Dated], questio
 def in_force(ranked: Sequence[Item], dated: Callable[[Item], Dated], question: str, language: str) -> list[Item]:
     """The items without those that a newer version replaces, or whose title says that they are out of date.
 
-    All are kept for a question that names a year or asks for the past; and so is one that has a word of the question
-    that no other has beside all its others: last month's invoice says something else than this month's.
+    All are kept for a question that names a year, or asks for the past or for all there is; and so is one that has a
+    word of the question that no other has beside all its others, or none of its words: last month's invoice says
+    something else than this month's.
 
     Args:
         language: of the question, an ISO 639-1 code.
     """
-    asked = set(split(question))
-    if _YEAR.search(question) or not asked.isdisjoint(_OF_THE_PAST):
+    if _YEAR.search(question) or _OF_THE_PAST.search(question) or re.search(_EXPIRED_WORDS, question, re.IGNORECASE):
         return list(ranked)
     facts = [dated(item) for item in ranked]
     words = Words(language)
-    told = set(words.content(asked))
+    told = set(words.content(set(split(question))))
     has = [told.intersection(words.content(set(split(f"{one.title} {one.text}")))) for one in facts]
     expired = [bool(_EXPIRED.search(one.title)) for one in facts]
-    kept = []
-    for n, one in enumerate(facts):
-        others = [k for k in range(len(facts)) if k != n and not expired[k] and has[k] >= has[n]]
-        newer = any(_versions(one, facts[k]) and str(facts[k].when) > str(one.when) for k in others)
-        if not (newer or (expired[n] and others)):
-            kept.append(ranked[n])
-    return kept
+
+    def replaced(n: int) -> bool:
+        others = [facts[k] for k in range(len(facts)) if k != n and not expired[k] and has[k] >= has[n]]
+        if expired[n]:
+            return any(_alike(facts[n], other) >= _RELATED for other in others)
+        return any(_versions(facts[n], other) and _is_older(facts[n], other) for other in others)
+
+    return [item for n, item in enumerate(ranked) if not (has[n] and replaced(n))]
+
+
+def _is_older(one: Dated, other: Dated) -> bool:
+    """Whether its date is before the other's as far as both say it, and no title says of which month it is."""
+    first, second = str(one.when), str(other.when)
+    size = min(len(first), len(second))
+    return first[:size] < second[:size] and not (_PERIOD.search(one.title) and _PERIOD.search(other.title))
 
 
 def _versions(one: Dated, other: Dated) -> bool:
@@ -124,5 +140,10 @@ def _versions(one: Dated, other: Dated) -> bool:
         return False
     if one.family != other.family or not one.family:
         return False
+    return _alike(one, other) >= ALIKE
+
+
+def _alike(one: Dated, other: Dated) -> float:
+    """Share of common words (Jaccard's index)."""
     words, others = set(split(one.text)), set(split(other.text))
-    return len(words & others) >= ALIKE * len(words | others)
+    return len(words & others) / max(len(words | others), 1)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import chain
+from itertools import chain, takewhile
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT, EXCEPTION
@@ -21,7 +21,7 @@ from workers.support.ruling_out import (
     denies_it_all,
     goes_on_meanwhile,
     is_for_the_rest_only,
-    is_only_otherwise,
+    lacks_only,
     restricts,
     rules_out,
 )
@@ -44,6 +44,12 @@ from workers.support.words.units import (
 )
 from workers.support.words.word_forms import SHARED, near
 
+_ALL_YEAR = re.compile(
+    r"\b(?:all year|year[- ]round|outside|ganzjährig|das ganze jahr|ausserhalb|(?:het )?hele jaar|jaarrond|buiten"
+    r"|todo el año|fuera)\b"
+)
+ITEM = 4
+"""Most words behind "except" that name the exception."""
 _FOR = re.compile(
     r"\b(?:for|für|voor|para)\s+(?:(?:an?|the|eine?n?|d(?:ie|as|en|er)|een|het|de|una?|el|la)\s+)?([^\W\d]+)"
 )
@@ -147,14 +153,17 @@ class Denials:
         before = words_of(said[: made.start()]) if made else []
         if made is None or negations(before) or says_no(before):
             return False
-        there, excepted = frozenset(of(" ".join(before))), frozenset(of(said[made.end() :]))
+        behind = takewhile(lambda word: not word[0].isdigit(), words_of(said[made.end() :])[:ITEM])
+        there, excepted = frozenset(of(" ".join(before))), frozenset(of(" ".join(behind)))
         return any(near(word, excepted) and not near(word, there) for word in self._question.content)
 
     def _is_extra(self, claim: Claim, statement: Statement) -> bool:
         """Whether a claim has a number of a sentence that is about what comes on top, which nobody asked for."""
-        there = EXTRA.intersection(words_of(statement.text))
+        there = words_of(statement.text)
+        if EXTRA.isdisjoint(there) or sum(word[0].isdigit() for word in there) != 1:
+            return False  # of several numbers, nobody knows which is on top
         numbers = any(word[0].isdigit() and word not in self._question.words for word in claim.said)
-        return bool(there) and numbers and EXTRA.isdisjoint([*claim.said, *self._question.words])
+        return numbers and EXTRA.isdisjoint([*claim.said, *self._question.words])
 
     def _is_of_another_size(self, statement: Statement) -> bool:
         """Whether another sentence of the passage is about a size that was asked for, and this one is not."""
@@ -183,16 +192,23 @@ class Denials:
     def _is_for_other_months(self, text: str) -> bool:
         """Whether it says what is so in other months than were asked for: "from 1 April to 1 October", of December."""
         words = words_of(text)
-        if negations(words) or negations(self._question.words) or says_no(words) or says_no(self._question.words):
+        asked = self._question.words
+        if _ALL_YEAR.search(text.casefold()) or any(negations(one) or says_no(one) for one in (words, asked)):
             return False
         return is_for_others(text, self._question.months)
 
     def _is_only_otherwise(self, said: frozenset[str]) -> bool:
-        """Whether a statement is `is_only_otherwise`, and none has all that was asked."""
+        """Whether a statement says of all but one word of the question that it is so with something else only, while
+        that word, no day or month, stands in another statement, and none has all that was asked."""
         asked = self._question.asked
         if any(all(near(word, one.words) for word in asked) for one in self._statements):
             return False
-        return any(is_only_otherwise(one, said, self._question) for one in self._statements)
+        times = self._question.month_words.union(self._question.days)
+        return any(
+            lacking not in times and any(near(lacking, one.words) for one in self._statements)
+            for lacking in (lacks_only(one, said, self._question) for one in self._statements)
+            if lacking is not None
+        )
 
     def _has_condition(self, statement: Statement) -> bool:
         """Whether a sentence is about the condition that was asked for: "It is free if one enrols in four weeks." """

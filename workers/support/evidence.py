@@ -26,7 +26,7 @@ from workers.support.ruling_out import takes_back
 from workers.support.statement import statements_of
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
-from workers.support.words.days import days_in
+from workers.support.words.days import days_in, names_days_otherwise
 from workers.support.words.months import spans_in
 from workers.support.words.numbers import others
 from workers.support.words.polarity import words_of
@@ -81,7 +81,9 @@ class Evidence:
         self._contradictions = Contradictions(self._question, self._weights)
         self._denials = Denials(self._question, self._statements)
         self._by_place = {(one.passage, one.start): one for one in self._statements}
-        self._shown_days = frozenset().union(*(days_in(text) for text in (*passages, *titles, question)))
+        shown = (*passages, *titles, question)
+        all_days = any(map(names_days_otherwise, shown)) or not any(map(days_in, (*passages, *titles)))
+        self._shown_days = frozenset(range(7)) if all_days else frozenset().union(*map(days_in, shown))
         self._shown_words = [word for text in (*passages, *titles, question) for word in words_of(text)]
 
     def of(self, claim: str) -> Found:

@@ -75,17 +75,18 @@ def takes_back(text: str, question: Question) -> bool:
     return denies_what_was_asked(text, question, least=1) and OTHERWISE.isdisjoint(words)
 
 
-def is_only_otherwise(statement: Statement, said: Collection[str], question: Question) -> bool:
-    """Whether it says of all that was asked but one word, which a yes repeats, that it is so with something else only:
-    "In the shop one pays by card only", of cash in the shop."""
+def lacks_only(statement: Statement, said: Collection[str], question: Question) -> str | None:
+    """The one word of the question, which a yes repeats, that a sentence lacks that says of all others that they are so
+    with something else only: "In the shop one pays by card only", of cash in the shop."""
     words = words_of(statement.text)
     at = next((n for n, word in enumerate(words) if word in ONLY), None)
     lacking = [word for word in question.asked if not near(word, statement.words)]
     if at is None or statement.row is not None or len(lacking) != 1 or len(question.asked) < LEAST:
-        return False
+        return None
     behind = question.vocabulary.content(words[at + 1 :])
     else_there = [word for word in behind if word not in question.asked]
-    return lacking[0] in said and bool(else_there) and not any(word[0].isdigit() for word in behind)
+    fits = lacking[0] in said and bool(else_there) and not any(word[0].isdigit() for word in behind)
+    return lacking[0] if fits else None
 
 
 def goes_on_meanwhile(statement: Statement, said: Sequence[str], question: Question) -> bool:

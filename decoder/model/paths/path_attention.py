@@ -42,6 +42,9 @@ def attend(
 ) -> None:
     """Attention of the rows of some paths, by the machine code.
 
+    Raises:
+        ValueError: keys, values or output are of another dtype or form than the code reads.
+
     Args:
         query: [heads, n, dim], bfloat16 or float32.
         keys, values: [kv_heads, S, dim] of the same dtype, views of one buffer.
@@ -50,6 +53,9 @@ def attend(
         output: [n, heads, dim], contiguous; is written.
     """
     dim = query.shape[2]
+    same = query.dtype is keys.dtype is values.dtype is output.dtype and keys.stride() == values.stride()
+    if not (same and keys.stride()[1:] == (dim, 1) and query.stride(2) == 1 and output.is_contiguous()):
+        raise ValueError(f"queries in {query.dtype} and keys in {keys.dtype}, or their form, do not fit the code")
     if lacking := -dim % LANES:  # columns of zeros change no bit
         query, keys, values = (F.pad(one, (0, lacking)) for one in (query, keys, values))
         padded = query.new_empty(*output.shape[:2], dim + lacking)
@@ -124,11 +130,16 @@ def has_matrix_units(processor: Path = Path("/proc/cpuinfo")) -> bool:
 @cache
 def available(dtype: torch.dtype, dim: int, processor: Path = Path("/proc/cpuinfo")) -> bool:
     """Whether the code is for this processor, these numbers and heads of so many columns, and right here."""
+    if dtype not in _BITS or not suits(processor):
+        return False
     try:
-        return dtype in _BITS and suits(processor) and _right(dtype, dim)
+        right = _right(dtype, dim)
     except (ImportError, OSError, RuntimeError, AttributeError, TypeError) as problem:
         log.info("attention uses torch's kernels: no machine code of its own (%s)", problem)
         return False
+    if not right:
+        log.warning("machine code for attention computes wrong on this processor, so it is not used")
+    return right
 
 
 def _right(dtype: torch.dtype, dim: int) -> bool:

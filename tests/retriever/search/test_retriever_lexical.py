@@ -187,6 +187,18 @@ def test_a_word_counts_as_usual_as_in_the_questions_language() -> None:
     assert factors["pond"] == 1.0
     assert "日本" not in factors
     assert bm25._held_back(lexicon, ["tuin", "pond"], ["en"]) == {"pond": 1.0}, "one language, no stop word"
+    assert bm25._held_back(lexicon, ["in", "de", "tuin", "een"], lexicon.languages())["tuin"] < 0.5, "nl has most words"
+
+
+def test_stop_words_are_those_that_texts_have() -> None:
+    assert {"fur", "uber", "konnen"} <= bm25._usual("de"), "as `tokens` writes für, über, können"
+    assert {"dia", "ultimo"}.isdisjoint(bm25._usual("es"))
+    assert {"member", "room"}.isdisjoint(bm25._usual("en"))
+    assert not bm25._usual("xx")
+
+
+def test_a_collection_without_documents_finds_nothing() -> None:
+    assert bm25.scores(postings.Tables(empty()), "Where is the garden?").best(3) == []
 
 
 def test_a_part_of_a_score_is_the_whole_documents() -> None:

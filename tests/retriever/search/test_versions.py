@@ -88,6 +88,11 @@ def test_answers_use_what_is_in_force() -> None:
         "What is the difference between the old and the new limit for a hotel?",
         "Wie hoch war die Grenze für ein Hotel früher?",
         "Wat was vroeger de grens voor een hotel?",
+        "What was the limit for a hotel last year?",
+        "Wie hoch war die Grenze für ein Hotel letztes Jahr?",
+        "Wat was verleden jaar de grens voor een hotel?",
+        "¿Cuál era el límite para un hotel el año pasado?",
+        "What is the limit for a hotel in all our policies?",
     ],
 )
 def test_a_question_about_the_past_uses_all(question: str) -> None:
@@ -104,6 +109,24 @@ def test_an_old_one_that_alone_has_a_word_of_the_question_stays() -> None:
         ]
         assert kept(*ranked, question=f"Did we buy anything in {older} for the pool?") == ["a", "b"]
     assert kept(EXPIRED, question=QUESTION) == ["expired"], "nothing else is there"
+    months = [one("march", "Heating report 2026-03", 120), one("april", "Heating report 2026-04", 140)]
+    assert kept(*months, question="What is the limit for a hotel in March?") == ["march", "april"]
+    assert kept(one("day", "Travel", 120, "2024-05-01"), one("year", "Travel 2024", 140)) == ["day", "year"]
+
+
+def test_what_only_sounds_out_of_date_stays() -> None:
+    passports = Dated("p", "Expired passports", None, "An expired passport is renewed at the town hall.")
+    travel = Dated("t", "Travel", None, "An expired passport is no excuse. It is renewed at the town hall, in a week.")
+    assert kept(passports, travel, question="Where is a passport renewed?") == ["p", "t"]
+    rules = Dated("r", "House rules (outdated)", None, "Quiet hours start at 22:00, and at 23:00 on Saturdays.")
+    minutes = Dated("m", "Minutes", None, "The board talked about when quiet hours start, about bins and a new roof.")
+    assert kept(rules, minutes, question="When do the quiet hours start?") == ["r", "m"], "minutes are no new rules"
+    assert kept(rules, minutes, question="And then?") == ["r", "m"], "no word of the question is anywhere"
+
+
+def test_how_old_asks_for_no_old_version() -> None:
+    assert kept(NEW, OLD, question="How old is the limit for a hotel?") == ["new"]
+    assert kept(NEW, OLD, question="Can I change the limit for a hotel?") == ["new"]
 
 
 @pytest.fixture

@@ -77,6 +77,33 @@ def test_it_is_not_denied(question: str, answer: str, passage: str, language: st
 
 
 @pytest.mark.parametrize(
+    ("question", "answer", "passage", "language"),
+    [
+        ("When is the office open?", "The office is open from Monday to Friday.", "The office is open Mon-Fri.", "en"),
+        ("When is it open?", "It is open from Monday to Sunday.", "It is open every day.", "en"),
+        ("Wann ist das Büro offen?", "Das Büro ist von Montag bis Freitag offen.", "Das Büro ist Mo-Fr offen.", "de"),
+        ("Wann ist es offen?", "Es ist von Montag bis Freitag offen.",
+         "Es ist von Montag bis einschließlich Freitag offen.", "de"),
+        ("Wanneer is het open?", "Het is open van maandag tot en met vrijdag.", "Het is open ma t/m vr.", "nl"),
+        ("¿Cuándo abre?", "Abre los sábados y domingos.", "Abre los fines de semana.", "es"),
+        ("What does the apartment cost per night?", "The apartment costs 80 euros per night.",
+         "The apartment costs 80 euros per night plus 30 euros for cleaning.", "en"),
+        ("Was kostet die Wohnung pro Nacht?", "Die Wohnung kostet 80 Euro pro Nacht.",
+         "Die Wohnung kostet 80 Euro pro Nacht, dazu kommen 30 Euro.", "de"),
+        ("Can members use the sauna on Fridays?", "Yes, members can use the sauna on Fridays.",
+         "Members can use the sauna daily from 9 to 20. Members can use the sauna only with a towel. "
+         "On Fridays the sauna has music.", "en"),
+        ("Is it open in December?", "Yes, it is open in December.",
+         "It is open all year, from April to October until 20:00. In December it is open until 16:00.", "en"),
+    ],
+)  # fmt: skip
+def test_nothing_new_is_denied_of_answers_in_other_forms(
+    question: str, answer: str, passage: str, language: str
+) -> None:
+    assert not denied(question, answer, passage, language)
+
+
+@pytest.mark.parametrize(
     ("question", "first", "second", "back"),
     [
         ("Mag ik konijnen houden?", "Ja, hoogstens twee kasten, als de buren het goedvinden.",

@@ -23,6 +23,26 @@ _SEVERAL = {
 _DAY = "|".join(DAYS)
 _BETWEEN = re.compile(rf"\b({_DAY})\s*(?:to|till|until|through|bis|tot(?: en met)?|t/m|a|hasta|au|-|–|—)\s*({_DAY})\b")
 _WORD = re.compile(r"\w+")
+_SHORT_IN_LINES = """
+    mon tue tues wed thu thur thurs fri sat sun
+    mo di mi do fr sa so
+    ma wo vr za zo
+    lu lun mar mié jue vie sáb dom
+    me je ve
+"""
+_SHORT = "|".join(_SHORT_IN_LINES.split())
+_OTHERWISE = re.compile(
+    rf"\b(?:{_SHORT})\b\.?\s*(?:[-–—/&]|\d|(?:to|until|till|through|bis|tot|t/m)\b)"
+    r"|\b(?:every ?day|each day|seven days|7 days|week ?days?|all week|always|jeden tag|alle tage|wochentags?|immer"
+    r"|(?:elke|iedere) dag|altijd|hele week|door de week|todos los días|fin(?:es)? de semana|entre semana|siempre"
+    r"|tous les jours|toujours|einschliesslich|inclusive|between|zwischen|tussen|entre)\b"
+)
+"""Days in other forms than `days_in` reads."""
+
+
+def names_days_otherwise(text: str) -> bool:
+    """Whether a text may name days in a form that `days_in` does not read: "Mon-Fri", every day."""
+    return _OTHERWISE.search(text.casefold()) is not None
 
 
 def days_in(text: str) -> frozenset[int]:

@@ -29,7 +29,7 @@ _SPAN = re.compile(
 )
 _NAMED = re.compile(rf"\b({_MONTH})\b")
 """English: "may" is a month behind a preposition or a number alone."""
-_ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late|mid|and|or)|\d\.?|[-–—,])\s*$")
+_ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late|mid|and)|\d\.?|[-–—])\s*$")
 
 
 def spans_in(text: str) -> list[frozenset[int]]:
