@@ -35,7 +35,11 @@ SAID: dict[str, Callable[[list[str]], bool]] = {
         lines[:2] == [SPOKEN, f"Backups 11 49 {SPOKEN}"] and SPOKEN in lines[2:] and lines[-1].isdigit()
     ),
     "langchain.md": lambda lines: (
-        lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN] and f"{SPOKEN} 11" in lines and lines[-1].endswith(SPOKEN)
+        lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN]
+        and not {f"{SPOKEN} 0", f"{SPOKEN} 11"}.isdisjoint(
+            lines
+        )  # both documents have it, and tie: there are no others
+        and lines[-1].endswith(SPOKEN)
     ),
     "llamaindex.md": lambda lines: lines[0] == "backups 0 88 # Backups" and any(SPOKEN in line for line in lines),
     "mcp.md": lambda lines: lines[0] == SPOKEN and any(line.startswith("Backups ") for line in lines[1:]),
