@@ -36,9 +36,8 @@ SAID: dict[str, Callable[[list[str]], bool]] = {
     ),
     "langchain.md": lambda lines: (
         lines[:4] == [SPOKEN, SPOKEN, "2", SPOKEN]
-        and not {f"{SPOKEN} 0", f"{SPOKEN} 11"}.isdisjoint(
-            lines
-        )  # both documents have it, and tie: there are no others
+        # two documents have it, and tie: there are no others
+        and not {f"{SPOKEN} 0", f"{SPOKEN} 11"}.isdisjoint(lines)
         and lines[-1].endswith(SPOKEN)
     ),
     "llamaindex.md": lambda lines: lines[0] == "backups 0 88 # Backups" and any(SPOKEN in line for line in lines),
