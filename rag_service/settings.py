@@ -157,9 +157,8 @@ class Settings(BaseSettings):
     exact: dtypes.EngineExact = Field(
         default="default",
         description="`bitwise`: every logit of a draft equals plain decoding's, bit by bit, so that no near-tie can go "
-        "another way, in float32, bfloat16, int8 or int4 on an x86 CPU with AVX2; with AVX-512 it costs nothing "
-        "(docs/explanation.md). A "
-        "worker checks at its start that its processor keeps this.",
+        "another way, in float32, bfloat16, int8 or int4 on an x86 CPU with AVX2; with AVX-512 and no AMX it "
+        "costs nothing measurable (docs/explanation.md). A worker checks at its start that its processor keeps this.",
     )
     device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
     drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")

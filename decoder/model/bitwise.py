@@ -12,8 +12,8 @@ needed:
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
   over at the end of a thread's share.
 
-What the libraries do here was seen and is not promised, so `bitwise_check.py` compares whole
-passes when a model is loaded.
+What the libraries do here was seen and is not promised, so `bitwise_check.py` compares whole passes when a model is
+loaded.
 """
 
 from __future__ import annotations

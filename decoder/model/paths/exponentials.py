@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import torch
 
-from decoder.model.linear.float32 import fused
+from decoder.model.linear.blocks.float32 import fused
 
 LEAST = -87.0
 """The exponential of less is 0."""

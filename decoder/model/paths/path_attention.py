@@ -20,7 +20,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.dtypes import MATRIX_FLAGS, flags
-from decoder.model.linear.float32 import fused
+from decoder.model.linear.blocks.float32 import fused
 from decoder.model.paths.exponentials import exponentials
 from decoder.model.paths.paths import KEYS, Paths
 

@@ -18,7 +18,7 @@ from decoder.dtypes import flags
 from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
-from decoder.model.linear.float32 import fused
+from decoder.model.linear.blocks.float32 import fused
 from decoder.weights.gguf_blocks import BlockFormat
 
 if TYPE_CHECKING:
