@@ -9,8 +9,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
-EngineExact = Literal["default", "bitwise"]
-"""What an engine's drafts have in common with plain decoding: the logits up to rounding, or every bit of them."""
+EngineExact = Literal["auto", "default", "bitwise"]
+"""What an engine's drafts have in common with plain decoding: the logits up to rounding (`default`), every bit of them
+(`bitwise`), or every bit where that costs nothing (`auto`)."""
 INT8 = "int8"
 """Weights of eight bits with one scale per output, activations in bfloat16; on a CPU alone (`model/linear/`)."""
 INT4 = "int4"

@@ -120,7 +120,7 @@ class Engine:
             max_nodes=request.nodes,
             corpora=request.corpora,
             domain=request.domain,
-            near_tie=self.near_tie if params.exact == "strict" else None,
+            near_tie=self.near_tie if params.exact == "strict" and not self.target.bitwise else None,
             resumed=input_ids[len(prompt) :],
             kept_rows=KeptRows(None if reuse is None else reuse.states) if request.keep else None,
             read=request.read,

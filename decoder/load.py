@@ -53,7 +53,7 @@ def load_engine(
     sdsat_adapters: str | Path | None = None,
     allow_pickle: bool = False,
     dtype: str = "float32",
-    exact: EngineExact = "default",
+    exact: EngineExact = "auto",
     device: str = "cpu",
     models_dir: Path | None = None,
     induction_heads: bool | Path = True,
@@ -72,7 +72,7 @@ def load_engine(
         allow_pickle: whether to read the weights of a head without safetensors from its `pytorch_model.bin`.
         dtype: float64, float32, bfloat16, float16, or, on a CPU, int8, or int4 if the model was a GGUF file.
         exact: "bitwise" makes every draft's logits equal to plain decoding's, bit by bit (`model/bitwise.py`); on a CPU
-            in float32, bfloat16, int8 or int4. "default": up to rounding.
+            in float32, bfloat16, int8 or int4. "default": up to rounding. "auto": bit by bit where that costs nothing.
         device: "cpu", "cuda", "cuda:1", ...
         models_dir: folder of the named models; the default cache folder if None.
         induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
@@ -104,10 +104,10 @@ def load_engine(
                 "choose a draft model of the target's family, or load the target without one"
             )
         context.draft_model = _target(draft_folder, _draft_dtype(draft_folder, dtype), device)
-    target = _target(folder, dtype, device, bitwise=exact == "bitwise")
+    target = _target(folder, dtype, device, bitwise=None if exact == "auto" else exact == "bitwise")
     if target.bitwise:
         log.info("checking that drafts leave the bits of %s's passes alone; some seconds", folder.name)
-        bitwise_check.ensure(target)
+        bitwise_check.ensure(target, required=exact == "bitwise")
     target.adapters = fit_adapters(sdsat_adapters, target, Path(model).name)
     context.recycle = target.device.type == "cpu"  # there, passes take far longer than drafting
     if not context.recycle:
@@ -158,7 +158,7 @@ def _heads(source: bool | Path, folder: Path, model: str, target: TargetModel) -
     return heads.load(file, target).pairs if source and file.is_file() else ()
 
 
-def _target(folder: Path, dtype: str, device: str, *, bitwise: bool = False) -> TargetModel:
+def _target(folder: Path, dtype: str, device: str, *, bitwise: bool | None = False) -> TargetModel:
     """A model on its device."""
     size = sum(file.stat().st_size for file in folder.glob("*.safetensors")) / 1e9
     log.info("loading the weights of %s as %s, %.1f GB; some seconds a GB", folder.name, dtype, size)

@@ -104,7 +104,7 @@ class Request:
         if self.segments and tiled != length:
             raise ValueError(f"the segments cover {tiled} tokens, the prompt has {length}; make them tile the prompt")
         if params.exact == "bitwise" and not target.bitwise:
-            raise ValueError("exact='bitwise' needs an engine loaded with exact='bitwise'")
+            raise ValueError("exact='bitwise' needs an engine whose passes are: load_engine(…, exact='bitwise')")
         if params.stop and (self.detokenize or detokenize) is None:
             raise ValueError("stop strings need a detokenizer; pass detokenize=, or stop_token_ids instead")
         if unknown := sorted(layer for layer in self.read if not 0 <= layer < target.layers):

@@ -155,10 +155,11 @@ class Settings(BaseSettings):
         "may ever differ from plain decoding's, set `RAG_EXACT=bitwise` (docs/explanation.md).",
     )
     exact: dtypes.EngineExact = Field(
-        default="default",
+        default="auto",
         description="`bitwise`: every logit of a draft equals plain decoding's, bit by bit, so that no near-tie can go "
-        "another way, in float32, bfloat16, int8 or int4 on an x86 CPU with AVX2; with AVX-512 and no AMX it "
-        "costs nothing measurable (docs/explanation.md). A worker checks at its start that its processor keeps this.",
+        "another way, in float32, bfloat16, int8 or int4 on an x86 CPU with AVX2. A worker checks at its start that "
+        "its processor keeps this, and does not start where it fails. `auto`: so where it costs nothing, as in "
+        "int8 and int4, and in the others with AVX-512, all without AMX (docs/explanation.md); `default`: never.",
     )
     device: str = Field(default="cpu", description="Device of the target model: `cpu`, `cuda` or `cuda:N`.")
     drafter: str = Field(default="auto", description="`auto` or a drafter's name, for queries that set none.")

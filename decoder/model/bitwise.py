@@ -78,6 +78,17 @@ class BitwiseLinear(PackedLinear):
         return product
 
 
+def is_free(model: Any) -> bool:
+    """Whether bitwise passes of a model run the kernels of its usual ones, so that they cost nothing."""
+    return (
+        _fits(model)
+        and path_attention.available(model.dtype, head_dim(model.config))
+        and not path_attention.has_matrix_units()
+        and head_dim(model.config) % path_attention.LANES == 0
+        and not _library_layers(model)
+    )
+
+
 def make_bitwise(model: Any) -> None:
     """Turn a model's packed layers and activations into bitwise ones. Layers of integers and tiled ones are.
 
@@ -85,7 +96,7 @@ def make_bitwise(model: Any) -> None:
         BitwiseUnavailable: the model is not on a CPU, in a dtype that is not packed, its layers are not packed, or
             there is no code for its attention.
     """
-    if model.device.type != "cpu" or model.dtype not in {torch.float32, torch.bfloat16}:
+    if not _fits(model):
         kind = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
         raise BitwiseUnavailable(
             f"the model is {kind}; load it with dtype float32, bfloat16, int8 or int4 on the device cpu"
@@ -95,11 +106,7 @@ def make_bitwise(model: Any) -> None:
             "attention needs an x86 processor with AVX2, and llvmlite (pip install -e '.[native]'); "
             "else leave exact at its default"
         )
-    layers = [
-        layer
-        for layer in model.modules()
-        if isinstance(layer, torch.nn.Linear) and not isinstance(layer, (IntegerLinear, TiledLinear))
-    ]
+    layers = _library_layers(model)
     if any(type(layer) is not PackedLinear for layer in layers):
         raise BitwiseUnavailable("its weights could not be packed; free some memory, or take a smaller model")
     for layer in layers:
@@ -108,6 +115,19 @@ def make_bitwise(model: Any) -> None:
         activation = getattr(layer.mlp, "act_fn", None)
         if isinstance(activation, torch.nn.Module):
             layer.mlp.act_fn = BitwiseActivation(activation)
+
+
+def _fits(model: Any) -> bool:
+    return model.device.type == "cpu" and model.dtype in {torch.float32, torch.bfloat16}
+
+
+def _library_layers(model: Any) -> list[torch.nn.Linear]:
+    """The linear layers that a library multiplies."""
+    return [
+        layer
+        for layer in model.modules()
+        if isinstance(layer, torch.nn.Linear) and not isinstance(layer, (IntegerLinear, TiledLinear))
+    ]
 
 
 def fix_rows(model: Any, fixed: bool) -> None:

@@ -5,6 +5,7 @@ Runs a target model over some pages of random ids; knows no kernel.
 
 from __future__ import annotations
 
+import logging
 import random
 
 import torch
@@ -16,6 +17,8 @@ from decoder.model.pass_parts import TreePass
 from decoder.model.paths.paths import KEYS
 from decoder.model.target import TargetModel
 
+log = logging.getLogger(__name__)
+
 PROMPT = 2 * KEYS - 5
 ANSWER = 12
 """Tokens after the prompt; they cross a border of keys that are computed together."""
@@ -24,16 +27,23 @@ BRANCHES = 3
 _SOURCE = TokenSource("check")
 
 
-def ensure(target: TargetModel) -> None:
+def ensure(target: TargetModel, required: bool = True) -> None:
     """Run the check, and again with products of fixed rows if bits depend on their number.
 
+    Args:
+        required: whether the passes have to be bitwise; else the target becomes one whose passes are not.
+
     Raises:
-        BitwiseUnavailable: even then they do.
+        BitwiseUnavailable: they have to, and even then bits depend on other rows.
     """
-    for fixed in (False, True):
+    for fixed in (False, True) if required else (False,):
         bitwise.fix_rows(target.model, fixed)
         if holds(target):
             return
+    if not required:
+        log.warning("a row's bits depend on its pass's other rows here, so drafts are exact up to rounding only")
+        target.bitwise = False
+        return
     raise BitwiseUnavailable(
         "on this processor, with this version of torch, a row's bits depend on the other rows of its pass; "
         "use the dtype float32, or leave exact at its default"

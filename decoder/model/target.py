@@ -43,16 +43,17 @@ class TargetModel:
     Args:
         model: a transformers causal LM that uses the attention interface (Llama, Qwen2, Qwen3, Mistral, ...), on its
             device and in its dtype; it is switched to `decoder.model.attention` and to eval mode.
-        bitwise: whether a row's logits shall have the same bits in every pass (`bitwise.py`).
+        bitwise: whether a row's logits shall have the same bits in every pass (`bitwise.py`); None: where that costs
+            nothing.
         graphs: whether a GPU may run decode passes as CUDA graphs (`graphs/`).
 
     Raises:
         UnsupportedModel: the model's attention cannot take a tree mask (sliding windows, soft-capping, no cache), or a
             trial pass differs from the stock model.
-        BitwiseUnavailable: bitwise passes are not possible here.
+        BitwiseUnavailable: bitwise passes are asked for, and not possible here.
     """
 
-    def __init__(self, model: Any, bitwise: bool = False, graphs: bool = True) -> None:
+    def __init__(self, model: Any, bitwise: bool | None = False, graphs: bool = True) -> None:
         config = model.config
         architecture.check(config)
         model.eval().requires_grad_(False)
@@ -61,8 +62,8 @@ class TargetModel:
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
         """Number of linear layers with packed or tiled weights."""
-        self.bitwise = bitwise
-        if bitwise:
+        self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
+        if self.bitwise:
             bits.make_bitwise(model)
         self.integer_formats: frozenset[str] = formats_of(model)
         """Number formats of its linear layers of integers."""
@@ -90,7 +91,7 @@ class TargetModel:
         """Why there are no graphs."""
         if stock is not None:
             self._check_trial(stock)
-        if graphs and self.device.type == "cuda" and self.dtype.itemsize <= 4 and not bitwise:
+        if graphs and self.device.type == "cuda" and self.dtype.itemsize <= 4 and not self.bitwise:
             self._set_up_graphs(stock)
 
     @property

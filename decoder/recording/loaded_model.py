@@ -31,7 +31,7 @@ def open_model(
     draft_model: str | None = None,
     eagle_head: str | None = None,
     sdsat_adapters: str | None = None,
-    exact: EngineExact = "default",
+    exact: EngineExact = "auto",
 ) -> LoadedModel:
     """Load a model by name, folder or hub id.
 

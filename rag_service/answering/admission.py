@@ -51,7 +51,14 @@ class Admission:
 
     def check_engine(self, request: QueryRequest | EditRequest | Conversation, collection: str | None) -> None:
         """Reject a request that asks for what the engine lacks. Raises BadRequest, `not_supported_by_engine`."""
-        engine_limits.check(request, self.engine(collection), self._settings.exact == "bitwise")
+        engine_limits.check(request, self.engine(collection), request.exact == "bitwise" and self._bitwise())
+
+    def _bitwise(self) -> bool:
+        """Whether every worker promises bitwise passes: by the setting, or by what each found at its start."""
+        if self._settings.exact != "auto":
+            return self._settings.exact == "bitwise"
+        workers = self.matching(self._queue.workers())
+        return all(worker.get("exact") == "bitwise" for worker in workers)
 
     def check_token_ids(self, job: GenerateJob) -> None:
         """Reject reading an answer's token ids where they are not its model's. Raises BadRequest."""

@@ -41,7 +41,7 @@ def check(request: QueryRequest | EditRequest | Conversation, engine: Capabiliti
     if request.exact == "bitwise" and not bitwise:
         raise BadRequest(
             "This service's passes are not bitwise, so `exact: bitwise` cannot be promised. Leave it out, or start the "
-            "service with RAG_EXACT=bitwise.",
+            "service with RAG_EXACT=bitwise, which says where it is impossible.",
             CODE,
             param="exact",
         )

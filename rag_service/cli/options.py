@@ -129,7 +129,7 @@ Exact = Annotated[
     Literal["default", "strict", "bitwise"],
     typer.Option(
         "--exact",
-        help="strict decides near-ties again in passes of one token; bitwise needs RAG_EXACT=bitwise.",
+        help="strict decides near-ties again in passes of one token; bitwise is refused where no bit is promised.",
     ),
 ]
 Abstain = Annotated[

@@ -6,10 +6,14 @@ import functools
 from pathlib import Path
 
 import pytest
+import torch
 
 from decoder import SamplingParams, load_engine
+from decoder import load as load_module
 from decoder.errors import BitwiseUnavailable, DrafterUnavailable
 from decoder.load import same_tokens
+from decoder.model.linear import tiled_linear
+from decoder.model.paths import path_attention
 from tests.support.tiny_models import tiny_model
 
 WORDS = {f"w{number}": number for number in range(61)}
@@ -78,9 +82,27 @@ def test_an_exact_engine_is_checked_when_it_is_loaded(tmp_path: Path, monkeypatc
     folder = folder_of(tmp_path / "wide", 0, WORDS, hidden=256)
     load = functools.partial(load_engine, folder, drafter="plain", dtype="float32")
     assert load(exact="bitwise").target.bitwise
-    assert not load().target.bitwise
+    assert not load(exact="default").target.bitwise
     monkeypatch.setattr("decoder.model.bitwise_check.holds", lambda target: False)
     with pytest.raises(BitwiseUnavailable, match="leave exact at its default"):
         load(exact="bitwise")
-    with pytest.raises(ValueError, match="exact must be one of default, bitwise, got 'strict'"):
+    with pytest.raises(ValueError, match="exact must be one of auto, default, bitwise, got 'strict'"):
         load(exact="strict")  # type: ignore[arg-type]
+
+
+def test_passes_are_bitwise_where_that_costs_nothing_and_the_check_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = folder_of(tmp_path / "wide", 0, WORDS, hidden=256)
+    load = functools.partial(load_engine, folder, drafter="plain", dtype="int8")
+    heads_fit = path_attention.available(torch.bfloat16, 64) and not path_attention.has_matrix_units()
+    assert load().target.bitwise == heads_fit
+    monkeypatch.setattr(path_attention, "available", lambda dtype, dim: True)
+    monkeypatch.setattr(path_attention, "has_matrix_units", lambda: True)
+    assert not load().target.bitwise, "prompts would lose them"
+    monkeypatch.setattr(path_attention, "has_matrix_units", lambda: False)
+    monkeypatch.setattr(load_module.bitwise_check, "holds", lambda target: False)
+    assert not load().target.bitwise
+    assert "exact up to rounding only" in caplog.text
+    monkeypatch.setattr(tiled_linear, "available", lambda dtype: False)
+    assert not load(dtype="float32").target.bitwise, "a library's products would be of other kernels"

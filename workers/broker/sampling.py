@@ -35,5 +35,6 @@ class SamplingFields(BaseModel):
         default="default",
         description="`strict` decides near-ties again in passes over one token, as plain decoding does: in half "
         "precision fewer tokens differ from it, at the price of a few more passes. `bitwise` asks for answers whose "
-        "every logit is plain decoding's, as a service started with RAG_EXACT=bitwise gives them; others refuse it.",
+        "every logit is plain decoding's, as services with `RAG_EXACT=bitwise` give them, and those with `auto` where "
+        "it costs nothing; others refuse it.",
     )

@@ -79,7 +79,7 @@ class WorkerConfig:
     embedding_dtype: str = "float32"
     embedding_prefixes: tuple[str | None, str | None] = (None, None)
     dtype: str = "float32"
-    exact: EngineExact = "default"
+    exact: EngineExact = "auto"
     device: str = "cpu"
     drafter: str = "auto"
     draft_model: str | None = None
@@ -198,6 +198,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         "memory": engine.context.memory(),
         "device": config.device,
         "dtype": config.dtype,
+        "exact": "bitwise" if engine.target.bitwise else "default",
         "concurrency": config.concurrency,
     }
     return context, info

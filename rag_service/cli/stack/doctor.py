@@ -130,6 +130,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     models_missing = not all(finding.ok for finding in model_findings)
     yield _service(addresses.api_url(settings), models_missing, stack)
     yield from _worker_memory(addresses.redis_url(settings))
+    yield from _exactness(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
         workers = _workers(addresses.redis_url(settings))
         answers = sum(int(worker.get("running", 0)) for worker in workers)
@@ -367,6 +368,14 @@ def _workers(url: str | None) -> list[dict[str, Any]]:
         return Queue(make_app(url), make_redis(url)).workers()
     except (QueueUnavailable, ValueError, OSError):
         return []
+
+
+def _exactness(url: str | None) -> Iterator[Finding]:
+    """What the running workers' drafts have in common with plain decoding."""
+    for worker in _workers(url):
+        if exact := worker.get("exact"):
+            extent = "bit by bit" if exact == "bitwise" else "up to rounding (docs/explanation.md)"
+            yield Finding("exactness", True, f"{worker['name']}: drafts have plain decoding's logits, {extent}")
 
 
 def _worker_memory(url: str | None) -> Iterator[Finding]:

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from rag_service.cli import app
-from rag_service.cli.stack.doctor import _worker_memory
+from rag_service.cli.stack.doctor import _exactness, _worker_memory
 from rag_service.client import RagClient
 
 Rag = Callable[..., Result]
@@ -179,3 +179,12 @@ def test_doctor_tells_what_workers_take(monkeypatch: pytest.MonkeyPatch, world: 
     (finding,) = _worker_memory(world.redis_url)
     assert finding.ok
     assert finding.found == "w: eagle head 5.0 MB, keys and values of earlier turns 2.0 MB"
+
+
+def test_doctor_tells_whether_drafts_are_bitwise(monkeypatch: pytest.MonkeyPatch, world: Any) -> None:
+    from workers.sessions.queue import Queue
+
+    infos = [{"name": "a", "exact": "bitwise"}, {"name": "b", "exact": "default"}, {"name": "upstream"}]
+    monkeypatch.setattr(Queue, "workers", lambda self: infos)
+    found = [finding.found for finding in _exactness(world.redis_url)]
+    assert [text.split(", ")[-1] for text in found] == ["bit by bit", "up to rounding (docs/explanation.md)"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
+from unittest import mock
 
 import httpx
 import pytest
 
 from rag_service.answering import engine_limits
+from rag_service.answering.admission import Admission
 from rag_service.answering.engine_limits import capabilities_of, check, check_tools
 from rag_service.anthropic.request import check_engine
 from rag_service.anthropic.schemas import MessagesRequest
@@ -49,6 +52,29 @@ def test_bits_are_promised_only_where_passes_keep_them() -> None:
         check(request, DECODER)
     with pytest.raises(BadRequest, match="cannot honour `exact`"):
         check(request, LEAST, bitwise=True)
+
+
+@pytest.mark.parametrize(
+    ("setting", "found", "promised"),
+    [
+        ("auto", ["bitwise", "bitwise"], True),
+        ("auto", ["bitwise", "default"], False),
+        ("auto", ["bitwise", None], False),  # a worker of a version that did not say
+        ("auto", [], True),  # no worker is another problem, and said as such
+        ("bitwise", [None], True),
+        ("default", ["bitwise"], False),
+    ],
+)
+def test_without_insisting_every_worker_has_to_have_found_its_passes_bitwise(
+    setting: Any, found: list[str | None], promised: bool
+) -> None:
+    queue, tokens = mock.Mock(), mock.Mock(hash="t")
+    queue.workers.return_value = [{"tokenizer": "t", "exact": exact} for exact in found]
+    queue.workers.return_value.append({"tokenizer": "of another model"})
+    admission = Admission(Settings(exact=setting), tokens, queue, mock.Mock())
+    request = QueryRequest(question="What?", exact="bitwise")
+    with nullcontext() if promised else pytest.raises(BadRequest, match="passes are not bitwise"):
+        admission.check_engine(request, None)
 
 
 @pytest.mark.parametrize(
