@@ -22,6 +22,7 @@ class Retrieved:
         search_ms: time of the search, with waiting for its turn; None without a search.
         not_rewritten: why the question was searched for as it was typed, although it was to be rewritten.
         filtered: the filter of a search that found nothing, in words; "" for any other search.
+        joined: whether the question before was searched for, too; the model has it in the conversation.
     """
 
     query: str | None = None
@@ -33,10 +34,11 @@ class Retrieved:
     search_ms: float | None = None
     not_rewritten: NotRewritten | None = None
     filtered: str = ""
+    joined: bool = False
 
     def in_full(self, question: str) -> str:
         """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""
-        return question if self.rewrite_ms is None or self.query is None else self.query
+        return question if self.rewrite_ms is None or self.query is None or self.joined else self.query
 
     @property
     def read(self) -> list[dict[str, Any]]:

@@ -28,6 +28,7 @@ from rag_service.prompting.rewriting import standalone as rewrite
 from rag_service.prompting.rewriting.also import plainly
 from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, with_place
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.joining import behind, says_little
 from rag_service.prompting.rewriting.ordinals import resolved
 from rag_service.prompting.rewriting.replacement import replaced
 from rag_service.prompting.rewriting.standalone import Exchange
@@ -64,12 +65,14 @@ class Rewritten:
         ms: time of rewriting; None if it was not tried.
         failure: why the question is used as it was typed, although it was to be rewritten.
         completed: whether the question lacks nothing, so that it may be about something else than the query.
+        joined: whether the query is the question behind the one before it, since there is no rewrite.
     """
 
     query: str
     ms: float | None = None
     failure: NotRewritten | None = None
     completed: bool = False
+    joined: bool = False
 
 
 class Rewriter:
@@ -100,6 +103,9 @@ class Rewriter:
         complete: bool = False,
     ) -> Rewritten:
         """The question as it stands alone: its rewrite, or itself if it needs none or rewriting fails.
+
+        Of a question that says hardly anything by itself ("And how much is that?"), for which the model finds no other
+        words, the query is the question before and this one.
 
         Args:
             past: the conversation, oldest first.
@@ -132,7 +138,10 @@ class Rewriter:
             log.warning(
                 "rewriting a question failed (%s: %s); the question is used unchanged", type(error).__name__, error
             )
-        return Rewritten(query, 1e3 * (time.perf_counter() - started), failure, not lacks and query != question)
+        ms = 1e3 * (time.perf_counter() - started)
+        if query == question and failure is None and says_little(asked):
+            return Rewritten(behind(past[-1].question, question), ms, joined=True)
+        return Rewritten(query, ms, failure, not lacks and query != question)
 
     async def _rewritten(
         self, question: str, past: Sequence[Exchange], principal: Principal, session_id: str, upstream: str | None

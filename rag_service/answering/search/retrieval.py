@@ -147,10 +147,11 @@ class Retrieval:
         def search() -> Retrieved:
             if options.document_id is not None:
                 return Retrieved(None, _whole(library, names, options.document_id), rewritten.ms, whole=True)
-            named = self._templates.asked("whole", rewritten.query) if options.filter is None else None
+            meant = question.question if rewritten.joined else rewritten.query
+            named = self._templates.asked("whole", meant) if options.filter is None else None
             if named is not None and (whole := library.named(names, named[0])):
                 return Retrieved(rewritten.query, [asdict(one) for one in whole], rewritten.ms, whole=True)
-            if lists and (listed := self._templates.asked("listing", rewritten.query)):
+            if lists and (listed := self._templates.asked("listing", meant)):
                 words, template = listed
                 look = partial(library.mentions, names, filter=options.filter)
                 if looked_up := listing.looked_up(words, template, look):
@@ -184,7 +185,8 @@ class Retrieval:
         found = await anyio.to_thread.run_sync(search, limiter=self._threads)
         search_ms = 1e3 * (time.perf_counter() - started)
         filtered = in_words(options.filter) if options.filter and not found.passages else ""
-        return replace(found, search_ms=search_ms, not_rewritten=rewritten.failure, filtered=filtered)
+        told = replace(found, not_rewritten=rewritten.failure, joined=rewritten.joined)
+        return replace(told, search_ms=search_ms, filtered=filtered)
 
     def _names_documents(self, question: str) -> bool:
         """Whether a question asks for whole documents, or for a list of them."""

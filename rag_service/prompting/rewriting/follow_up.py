@@ -30,13 +30,13 @@ _EMPTY = """
     thanks that the then there thing things to too up very was we were what when where which while who whom whose why
     will with would yes you your
     aber alle als auch auf aus bei bitte da das dass dem den denn der des dies doch du ein eine einem einen einer
-    eines es für gibt ich im ist ja kann mehr nach nein nicht noch nur oder sein sich sind und uns unter vom
+    eines es für gibt ich im ist ja kann mehr nach nein nicht noch nur oder sein sich sind und uns unter viel viele vom
     von vor wann waren warum wegen welche welcher welches wem wen wenn wer wie wieso wird wo woher wohin zu zum zur
     aan bij dat de dit een geen heeft het hebben hoe hoeveel ik je jij maar mijn moet moeten naar niet nog om onze ook
-    op te uit van voor waar waarom wanneer wat welk welke wij worden wordt
-    alors au aussi avec ce ces cet cette comment dans de donc du en est et je la le les là ma mais mes moi mon ne non
-    nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses si son
-    sont sur ta tes toi ton tu un une vous y à été être
+    op te uit van veel voor waar waarom wanneer wat welk welke wij worden wordt
+    alors au aussi avec ce ces cet cette combien comment dans de donc du en est et je la le les là ma mais mes moi mon
+    ne non nous ou où oui par parce pas plus pour pourquoi quand que quel quelle quelles quels qui quoi sa sans se ses
+    si son sont sur ta tes toi ton tu un une vous y à été être
     al como con cuando cuál cuáles cuándo cuánto cuántos cómo del donde dónde el era eran es fue hay las lo los más ni o
     para pero porque qué quien quién quiénes sin su sus sí también unas unos ya
 """

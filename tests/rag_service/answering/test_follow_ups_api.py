@@ -189,7 +189,7 @@ async def test_a_request_and_the_settings_can_turn_it_off(
     [
         ("And for foxes?", "What does the fox jump over for foxes?"),
         ("Does that apply to foxes, too?", "What does the fox jump over for foxes?"),
-        ("And cats?", "And cats?"),
+        ("And cats?", "What does the fox jump over? And cats?"),
     ],
 )
 async def test_a_place_is_put_behind_the_question_before_if_the_model_rewrites_nothing(
@@ -214,9 +214,22 @@ async def test_what_cannot_be_rewritten_keeps_its_own_words(
 async def test_a_rewrite_of_no_use_is_not_used(client: httpx.AsyncClient, world: Any, session: str, said: str) -> None:
     world.stage.rewritten = said
     answer = await ask(client, session_id=session)
-    assert answer["retrieval_query"] == "And when?"
+    assert answer["retrieval_query"] == f"{FIRST['question']} And when?", "which says too little alone"
     assert answer["timings"]["rewrite"] > 0
     assert len(world.stage.rewrites) == 1
+    more = await ask(client, "And for how long?", session_id=session)
+    assert more["retrieval_query"] == f"{FIRST['question']} And when? And for how long?"
+    last = await ask(client, "And then?", session_id=session)
+    assert last["retrieval_query"] == f"{FIRST['question']} And for how long? And then?"
+
+
+@pytest.mark.parametrize("said", ["", "Where does that hungry fox live?"])
+async def test_a_question_that_says_enough_is_looked_for_as_it_was_typed(
+    client: httpx.AsyncClient, world: Any, session: str, said: str
+) -> None:
+    world.stage.rewritten = said
+    asked = "Where does that hungry fox live?"
+    assert (await ask(client, asked, session_id=session))["retrieval_query"] == asked
 
 
 @pytest.mark.decoder_only("its engine is made to fail; failing model servers have tests of their own")

@@ -1,0 +1,28 @@
+"""A follow-up behind the question before it, where there is no rewrite: "When does the ferry go? And how much is that?"
+
+A search for both finds what the follow-up is about; by its own words it would find anything. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from rag_service.prompting.rewriting.beginning import own_words
+from rag_service.prompting.rewriting.follow_up import FEWEST_WORDS, content_words
+
+_SENTENCE = re.compile(r"(?<=[?？.!。！])\s+")
+
+
+def says_little(question: str) -> bool:
+    """Whether a question has hardly a word that a passage could be about."""
+    return len(content_words(own_words(question))) < FEWEST_WORDS
+
+
+def behind(before: str, question: str) -> str:
+    """The question behind the one before it. Of several questions before, the first and the last are kept.
+
+    Args:
+        before: as it was understood, so it may have follow-ups behind it.
+    """
+    first, *others = _SENTENCE.split(before.strip())
+    return " ".join([first, *others[-1:], question])
