@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
+from workers.support.words.asking import IF
 from workers.support.words.numbers import numbers, others
 from workers.support.words.polarity import negations, words_of
-from workers.support.words.states import forbids, turned
+from workers.support.words.states import allows, forbids, turned
 
 _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",
@@ -27,6 +28,9 @@ _FROM = frozenset(("from", "von", "van", "de", "desde"))
 _TO = frozenset(("to", "auf", "naar", "tot", "a", "hasta"))
 _COMPARING = frozenset(_COMPARING_IN_LINES.split())
 """Words before a number that another number may answer: "after 8 o'clock", "more than 10 people"."""
+
+_BUT_IN_LINE = "but except aber jedoch ausser ausgenommen maar behalve uitgezonderd pero excepto salvo mais sauf"
+_BUT = frozenset(_BUT_IN_LINE.split())
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +69,13 @@ class Claim:
         if self.verdict != "yes":
             return False
         otherwise = self.negations % 2 != negations(asked) % 2
-        if turned(self.said, asked) and not otherwise:
+        first = self._first()
+        if turned(first, asked) and not otherwise:
             return True
-        if not (self.negations or negations(asked)) and forbids(self.said) and not forbids(asked):
+        if not (self.negations or negations(asked)) and forbids(first) and not forbids(asked):
             return True
+        if negations(first) % 2 and not negations(asked) and allows(first) and allows(asked):
+            return IF.isdisjoint(first)
         if _is_left_behind(self.said, asked):
             return True
         own = _numbers_of(self.said)
@@ -78,6 +85,11 @@ class Claim:
             others([number], said) and unit in units and before not in _COMPARING
             for number, unit, before in _numbers_of(asked)
         )
+
+    def _first(self) -> list[str]:
+        """The words before a "but" or an exception, if there are any."""
+        at = next((n for n, word in enumerate(self.said) if n and word in _BUT), None)
+        return self.said[:at]
 
 
 def _is_left_behind(said: list[str], asked: list[str]) -> bool:

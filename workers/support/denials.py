@@ -26,10 +26,11 @@ from workers.support.ruling_out import (
     rules_out,
 )
 from workers.support.statement import Statement, sizes_in
+from workers.support.times import is_of_other_times, says_it_of_times
 from workers.support.words.asking import IF, condition, wants_reason
 from workers.support.words.days import DAYS
 from workers.support.words.groups import counts_for_another
-from workers.support.words.months import is_for_others
+from workers.support.words.per import is_per_another
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, says_no, turned
 from workers.support.words.time_ends import is_other_end
@@ -44,10 +45,6 @@ from workers.support.words.units import (
 )
 from workers.support.words.word_forms import SHARED, near
 
-_ALL_YEAR = re.compile(
-    r"\b(?:all year|year[- ]round|outside|ganzjährig|das ganze jahr|ausserhalb|(?:het )?hele jaar|jaarrond|buiten"
-    r"|todo el año|fuera)\b"
-)
 ITEM = 4
 """Most words behind "except" that name the exception."""
 _FOR = re.compile(
@@ -83,7 +80,7 @@ class Denials:
         if any(goes_on_meanwhile(statement, claim.said, asked) for statement in self._statements):
             return True
         said, yes = frozenset(words), bool(claim.verdict)
-        if yes and self._is_for_other_months(text):
+        if yes and is_of_other_times(text, self._question):
             return True
         if yes and self._is_only_otherwise(said):
             return True
@@ -110,9 +107,13 @@ class Denials:
                 return True
             return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
         yes = claim.verdict == "yes"
-        if yes and (restricts(statement, words, self._question) or self._is_for_other_months(statement.text)):
+        if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
         told = fact and not claim.verdict
+        if told and says_it_of_times(claim, self._question) and is_of_other_times(statement.text, self._question):
+            return True
+        if fact and is_per_another(claim.said, words_of(statement.text), self._question.vocabulary):
+            return True
         if told and (self._is_of_another_name(claim, words, statement) or self._is_extra(claim, statement)):
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
@@ -155,7 +156,8 @@ class Denials:
             return False
         behind = takewhile(lambda word: not word[0].isdigit(), words_of(said[made.end() :])[:ITEM])
         there, excepted = frozenset(of(" ".join(before))), frozenset(of(" ".join(behind)))
-        return any(near(word, excepted) and not near(word, there) for word in self._question.content)
+        alone = len(excepted) == 1  # nothing else of it is excepted, such as its evenings
+        return any(near(word, excepted) and (alone or not near(word, there)) for word in self._question.content)
 
     def _is_extra(self, claim: Claim, statement: Statement) -> bool:
         """Whether a claim has a number of a sentence that is about what comes on top, which nobody asked for."""
@@ -188,14 +190,6 @@ class Denials:
             return False
         sizes = sizes_in(text, asked)
         return bool(sizes) and not any(sizes.values())
-
-    def _is_for_other_months(self, text: str) -> bool:
-        """Whether it says what is so in other months than were asked for: "from 1 April to 1 October", of December."""
-        words = words_of(text)
-        asked = self._question.words
-        if _ALL_YEAR.search(text.casefold()) or any(negations(one) or says_no(one) for one in (words, asked)):
-            return False
-        return is_for_others(text, self._question.months)
 
     def _is_only_otherwise(self, said: frozenset[str]) -> bool:
         """Whether a statement says of all but one word of the question that it is so with something else only, while

@@ -24,6 +24,7 @@ from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
 from workers.support.ruling_out import takes_back
 from workers.support.statement import statements_of
+from workers.support.times import is_of_other_times, is_of_times
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
 from workers.support.words.days import days_in, names_days_otherwise
@@ -32,7 +33,7 @@ from workers.support.words.numbers import others
 from workers.support.words.polarity import words_of
 from workers.support.words.states import says_no
 from workers.support.words.units import lacks_price
-from workers.support.words.word_forms import near
+from workers.support.words.word_forms import heads, near
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
@@ -80,6 +81,7 @@ class Evidence:
         self._weights = Weights([one.words for one in self._statements], self._question)
         self._contradictions = Contradictions(self._question, self._weights)
         self._denials = Denials(self._question, self._statements)
+        self._there = frozenset().union(*(one.words for one in self._statements))
         self._by_place = {(one.passage, one.start): one for one in self._statements}
         shown = (*passages, *titles, question)
         all_days = any(map(names_days_otherwise, shown)) or not any(map(days_in, (*passages, *titles)))
@@ -155,6 +157,9 @@ class Evidence:
                 there |= UNITLESS.union(number for number, has in statement.sizes.items() if has)
             if asked.months and any(asked.months <= span for span in spans_in(statement.text)):
                 there |= asked.month_words
+            otherwise = bool(asked.months) and is_of_other_times(statement.text, asked)
+            if otherwise or (asked.dates and is_of_times(statement.text, asked)):
+                there |= asked.date_words
             stated = share(own or words, there)
             if not stated:
                 continue
@@ -163,7 +168,9 @@ class Evidence:
                 there |= statement.around
             evidence = stated * of_question(there | statement.heading)
             contradicts, surely = self._contradictions.of(claim, words, statement)
-            speaks_of_it = all(near(word, statement.around | there) for word in told)
+            if otherwise and (claim.negations % 2 or says_no(claim.said)):
+                contradicts = surely = False  # "from 1 May to 10 June" says that it is not open on 12 June
+            speaks_of_it = all(self._speaks_of(word, statement.around | there) for word in told)
             speaks_of_it = speaks_of_it and not (judges and statement.row and statement.row.is_beside(asked.content))
             denied = invented or at_odds or surely or not speaks_of_it or (judges and contradicts)
             denied = denied or self._denials.of_statement(claim, words, statement)
@@ -178,6 +185,11 @@ class Evidence:
                 place = statement.passage, statement.start, statement.end
                 best = Found(evidence, covered, *place, contradicts, denied), there | statement.heading
         return best
+
+    def _speaks_of(self, word: str, there: frozenset[str]) -> bool:
+        """Whether words have one of the question, and if a passage has it itself, not its first part alone: of the hut
+        shop, not the hut."""
+        return near(word, frozenset(one for one in there if not heads(one, word)) if word in self._there else there)
 
     def _lacks_reason(self, claim: str, found: Found) -> bool:
         """Whether it was asked why, and neither a claim nor its sentence has a word that a reason comes with."""

@@ -10,7 +10,7 @@ from workers.support.passages.ranges import Range
 from workers.support.passages.rows import Size
 from workers.support.words.asking import condition
 from workers.support.words.days import DAYS
-from workers.support.words.months import MONTHS, months_in
+from workers.support.words.months import MONTHS, dates_in, months_in
 from workers.support.words.numbers import numbers, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.vocabulary import Vocabulary
@@ -85,8 +85,10 @@ class Question:
         days = [(word, DAYS[word]) for word in self.words if word in DAYS]
         self.days = {stem: day for word, day in days for stem in self.vocabulary.content([word])}
         self.months = months_in(text)
+        self.dates = dates_in(text)
         named = [word for word in self.words if MONTHS.get(word) in self.months]
         self.month_words = frozenset(self.vocabulary.content(named))
+        self.date_words = self.month_words.union(str(date.day) for date in self.dates)
         self.double = JOINED.search(text) is not None
         self.holding = frozenset(self.vocabulary.content(_HOLDING))
         self.brings = not BRINGING.isdisjoint(self.words)

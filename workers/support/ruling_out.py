@@ -11,10 +11,16 @@ from collections.abc import Collection, Mapping, Sequence
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import BRINGING, Question
 from workers.support.statement import Statement
+from workers.support.words.numbers import usual_form
 from workers.support.words.polarity import ONLY, negations, words_of
 from workers.support.words.states import implied, turned
 from workers.support.words.word_forms import near
 
+_HOURS = frozenset(("uur", "uhr", "o", "am", "pm", "h"))
+_HOUR = re.compile(r"\b(\d{1,2}(?:[.:]\d\d)?)\s*(uur|uhr|o['’]clock|am|pm|h)\b")
+_TIME_OF_DAY = re.compile(
+    r"['’]?\bs (?:avonds|middags|morgens|ochtends|nachts)\b|\b(?:abends|morgens|mittags|nachts)\b"
+)
 LEAST = 3
 """Fewest words of a question for something, somewhere and by some means."""
 OTHERWISE = frozenset(
@@ -72,7 +78,16 @@ def takes_back(text: str, question: Question) -> bool:
     """Whether a sentence behind a yes denies what was asked, though it names one thing alone: "Rabbits are not
     allowed." Not one that says what holds otherwise."""
     words = words_of(text)
-    return denies_what_was_asked(text, question, least=1) and OTHERWISE.isdisjoint(words)
+    return OTHERWISE.isdisjoint(words) and denies_what_was_asked(_without_hours(text, question), question, least=1)
+
+
+def _without_hours(text: str, question: Question) -> str:
+    """A sentence without an hour that is not after the one that was asked for: "It closes at 7 pm", of 8 pm."""
+    asked = [size.range.low for size in question.sizes if size.unit in _HOURS]
+    hours = [match for match in _HOUR.finditer(text.casefold()) if match[2]]
+    if not asked or not hours or any(float(usual_form(match[1])) > min(asked) for match in hours):
+        return text
+    return _TIME_OF_DAY.sub(" ", _HOUR.sub(" ", text.casefold()))
 
 
 def lacks_only(statement: Statement, said: Collection[str], question: Question) -> str | None:

@@ -239,3 +239,51 @@ def test_what_they_state_is_not(question: str, answer: str, passage: str) -> Non
     found = Evidence(question, [passage], language_of(question)).of_answer([answer])[0]
     assert not found.denied
     assert found.evidence > 0.15
+
+
+SHOP = """\
+# Hours
+
+The farm shop is open daily except Thursday from 9 to 12. The office is open from 8.30 to 17 o'clock; on Fridays it is
+closed from 15 o'clock. Bikes are not allowed in the barn, except for repairs.
+
+Guests may bring their own wine to the hall, but fireworks are prohibited on the whole farm.
+"""
+LADEN = """\
+# Öffnungszeiten
+
+Die Mühle ist vom 2. April bis zum 30. Oktober geöffnet.
+
+Der Mühlenladen ist nur vom 1. Juni bis zum 31. August geöffnet. Je Gruppe ist eine Kaution von 30 Euro fällig.
+"""
+
+
+@pytest.mark.parametrize(
+    ("question", "answers", "passage", "language", "denied"),
+    [
+        ("Is the farm shop open on Thursdays?",
+         ["Yes, the farm shop is open on Thursdays, daily except Thursday from 9 to 12."], SHOP, "en", True),
+        ("Is the farm shop open on Mondays?",
+         ["Yes, the farm shop is open daily except Thursday from 9 to 12."], SHOP, "en", False),
+        ("May I take my bike into the barn?", ["Yes, bikes are not allowed in the barn, except for repairs."],
+         SHOP, "en", True),
+        ("May I bring my own wine to the hall?",
+         ["Yes, guests may bring their own wine to the hall, but fireworks are prohibited on the whole farm."],
+         SHOP, "en", False),
+        ("May I light fireworks on the farm?", ["Yes, but fireworks are prohibited on the whole farm."],
+         SHOP, "en", True),
+        ("Is the office open on Fridays at 16 o'clock?",
+         ["Yes, the office is open from 8.30 to 17 o'clock.", "On Fridays it is closed from 15 o'clock."],
+         SHOP, "en", True),
+        ("Ist der Mühlenladen im Oktober geöffnet?", ["Ja, der Mühlenladen ist im Oktober geöffnet."],
+         LADEN, "de", True),
+        ("Ist die Mühle im Oktober geöffnet?", ["Ja, die Mühle ist im Oktober geöffnet."], LADEN, "de", False),
+        ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro je Nacht."], LADEN, "de", True),
+        ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro je Gruppe."], LADEN, "de", False),
+        ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro."], LADEN, "de", False),
+    ],
+)  # fmt: skip
+def test_what_speaks_against_an_answer(
+    question: str, answers: list[str], passage: str, language: str, denied: bool
+) -> None:
+    assert any(one.denied for one in Evidence(question, [passage], language).of_answer(answers)) is denied

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from workers.support.evidence import Evidence
-from workers.support.words.months import is_for_others, months_in, spans_in
+from workers.support.words.months import Date, dates_in, is_for_others, months_in, spans_in
 
 SUMMER = "Van 1 april tot 1 oktober mag je twee nachten per week in je tuinhuis slapen. Honden mogen mee."
 HEDGES = "Hecken dürfen vom 1. März bis 30. September nicht stark zurückgeschnitten werden."
+BUS = "The bus from the station goes from 1 June to 31 October, every hour."
 POOL = "The pool is open from 15 May to 10 September. Towels are free."
 
 
@@ -39,9 +40,34 @@ def test_for_others() -> None:
     assert not is_for_others(f"{SUMMER} In december ook.", frozenset({12}))
 
 
+def test_dates_by_themselves() -> None:
+    assert dates_in("May I come on 3 June, or May 5th? From 1 July to 4 August we are away.") == {(6, 3), (5, 5)}
+    assert dates_in("Darf ich am 2. Mai, im März oder 2026?") == {(5, 2)}
+
+
+@pytest.mark.parametrize(("day", "others"), [(14, True), (15, False), (31, False)])
+def test_dates_at_the_ends_of_spans(day: int, others: bool) -> None:
+    assert is_for_others("from 15 May to 10 September", frozenset({5}), frozenset({Date(5, day)})) is others
+    assert not is_for_others("from 15 May to 10 September", frozenset({5})), "some of May"
+    over_the_year = "von November bis zum 14. Mai"
+    assert is_for_others(over_the_year, frozenset({5}), frozenset({Date(5, day)})) is (day > 14)
+
+
 @pytest.mark.parametrize(
     ("question", "answer", "passage", "language", "denied"),
     [
+        ("Is the pool open on 12 September?", "Yes, the pool is open on 12 September.", POOL, "en", True),
+        ("Is the pool open on 8 September?", "Yes, the pool is open on 8 September.", POOL, "en", False),
+        ("Does the bus go on 3 November?", "The bus goes on 3 November from the station.", BUS, "en", True),
+        ("Does the bus go in November?", "The bus goes in November from the station.", BUS, "en", True),
+        ("Does the bus go on 3 June?", "The bus goes on 3 June from the station.", BUS, "en", False),
+        ("Does the bus go on 3 November?", "The bus goes from 1 June to 31 October.", BUS, "en", False),
+        ("Does the bus go on 3 November?", "The bus does not go on 3 November.", BUS, "en", False),
+        ("When does the bus go on 3 November?", "The bus goes every hour.", BUS, "en", False),
+        ("Is the pool open on 12 September?", "No, the pool is not open on 12 September.", POOL, "en", False),
+        ("Is the pool open on 12 September?", "No, the pool is closed on 12 September.", POOL, "en", False),
+        ("Is the pool open on 8 September?", "No, the pool is not open on 8 September.", POOL, "en", True),
+        ("Is the pool open in October?", "No, the pool is not open in October.", POOL, "en", False),
         ("Mag ik in december in mijn tuinhuis slapen?", "Ja, in december mag je in je tuinhuis slapen.",
          SUMMER, "nl", True),
         ("Mag ik in december in mijn tuinhuis slapen?",

@@ -1,8 +1,9 @@
-"""Months that a text names, and spans of them: "from 1 April to 1 October". Knows words alone."""
+"""Months and dates that a text names, and spans of them: "from 1 April to 1 October". Knows words alone."""
 
 from __future__ import annotations
 
 import re
+from typing import NamedTuple
 
 _MONTHS_IN_LINES = """
     january januar januari enero janvier
@@ -32,6 +33,26 @@ _NAMED = re.compile(rf"\b({_MONTH})\b")
 _ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late|mid|and)|\d\.?|[-–—])\s*$")
 
 
+_DATE = re.compile(
+    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?({_MONTH})"
+    rf"|({_MONTH})\s+(?:the\s+)?(\d{{1,2}})(?:st|nd|rd|th)?)\b(?!\d)"
+)
+LAST_DAY = 31
+
+
+class Date(NamedTuple):
+    """A day of a month, of no year."""
+
+    month: int
+    day: int
+
+
+def dates_in(text: str) -> frozenset[Date]:
+    """The dates that a text names by themselves, outside of spans."""
+    found = _DATE.findall(_SPAN.sub(" ", text.casefold()))
+    return frozenset(Date(MONTHS[one or other], int(before or behind)) for before, one, other, behind in found)
+
+
 def spans_in(text: str) -> list[frozenset[int]]:
     """The months of each span that a text names. One that ends on the first of a month ends with the month before."""
     found = []
@@ -53,7 +74,33 @@ def months_in(text: str) -> frozenset[int]:
     )
 
 
-def is_for_others(text: str, asked: frozenset[int]) -> bool:
-    """Whether a text names spans of months without those that were asked for, and does not name these otherwise."""
+def is_for_others(text: str, asked: frozenset[int], dates: frozenset[Date] = frozenset()) -> bool:
+    """Whether a text names spans of time without the months that were asked for, and does not name these otherwise.
+
+    Args:
+        dates: that were asked for, in place of their months.
+    """
     spans = spans_in(text)
-    return bool(asked and spans) and all(asked.isdisjoint(one) for one in (*spans, months_in(text)))
+    if not (asked and spans) or not asked.isdisjoint(months_in(text)):
+        return False
+    if dates:
+        return not any(_is_between(date, *ends) for date in dates for ends in _ends_in(text))
+    return all(asked.isdisjoint(one) for one in spans)
+
+
+def has_all(text: str, dates: frozenset[Date]) -> bool:
+    """Whether one of a text's spans has all of some dates."""
+    return any(all(_is_between(date, *ends) for date in dates) for ends in _ends_in(text))
+
+
+def _ends_in(text: str) -> list[tuple[Date, Date]]:
+    """The first and the last day of each span."""
+    return [
+        (Date(MONTHS[first], int(first_day or 1)), Date(MONTHS[last], int(last_day or LAST_DAY)))
+        for first_day, first, last_day, last in _SPAN.findall(text.casefold())
+    ]
+
+
+def _is_between(date: Date, first: Date, last: Date) -> bool:
+    """Whether a date is in a span, which may go over the end of the year."""
+    return first <= date <= last if first <= last else date >= first or date <= last

@@ -69,6 +69,11 @@ def forbids(words: Iterable[str]) -> bool:
     return any(state == ALLOWED and denied for state, denied in _states(words))
 
 
+def allows(words: Iterable[str]) -> bool:
+    """Whether they say that something is allowed, perhaps behind a "not"."""
+    return (ALLOWED, False) in _states(words)
+
+
 def says_no(words: Iterable[str]) -> bool:
     """Whether they name a state that is the opposite of another: closed, forbidden."""
     return not DENYING.isdisjoint(words)

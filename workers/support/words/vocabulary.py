@@ -24,10 +24,12 @@ class Vocabulary:
     language: an ISO 639-1 code.
 
     Attributes:
+        language: the same.
         pricing: content words that only say that a number is a price.
     """
 
     def __init__(self, language: str) -> None:
+        self.language = language
         self._words = Words(language, NEGATIONS | NUMERALS | TELLING)
         self.pricing = frozenset(self._words.content(PRICING))
 

@@ -39,3 +39,8 @@ def near(word: str, around: frozenset[str]) -> bool:
     return any(
         other.startswith(begins) or word in other or (len(other) >= SHARED - 1 and other in word) for other in around
     )
+
+
+def heads(part: str, word: str) -> bool:
+    """Whether a word may be the first part of a compound, which names something else: Hütte, of Hüttenladen."""
+    return len(word) - len(part) >= SHARED - 1 and word[: SHARED - 1] == part[: SHARED - 1] and not word.endswith(part)
