@@ -33,6 +33,7 @@ from rag_service.prompting.conversation import Conversation
 from rag_service.prompting.generation_options import Repetitions
 from rag_service.prompting.jobs import NO_TURN
 from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.rewriting.standalone import takes_from_answer
 from rag_service.prompting.template import PromptTemplate
 from retriever.languages import language_of
 from workers.broker.messages import Abstain, GenerateJob, TurnRecord
@@ -138,11 +139,13 @@ class Pipeline(Service):
         last = asking[-1] if asking else -1
         if last >= 0 and last not in outdated and self.templates.is_revision(request.question):
             revised = turns[last].segments[-1]
-            with contextlib.suppress(NotFound):  # answers are kept for less long than sessions may be
-                doubtful = is_doubtful(await self.answers.result(turns[last].answer_id))
+            doubtful = await self._is_doubtful(turns[last])
             retrieved = Retrieved(passages=[one for one in turns[last].passages if one.get("in_prompt", True)])
         else:
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
+            asked = retrieved.in_full(request.question)
+            if turns and takes_from_answer(asked, request.question, question.past):
+                doubtful = await self._is_doubtful(turns[-1])
         find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)
         template, support = await anyio.to_thread.run_sync(find)
         make = partial(
@@ -167,6 +170,12 @@ class Pipeline(Service):
             doubtful=doubtful,
         )
         return await anyio.to_thread.run_sync(make)
+
+    async def _is_doubtful(self, turn: TurnRecord) -> bool:
+        """Whether a turn's answer has a warning; False if it is no longer kept."""
+        with contextlib.suppress(NotFound):  # answers are kept for less long than sessions may be
+            return is_doubtful(await self.answers.result(turn.answer_id))
+        return False
 
     async def _detached(self, request: Conversation | QueryRequest) -> str:
         """Enqueue an answer that becomes no turn of a session, even if it continues one; returns its id."""

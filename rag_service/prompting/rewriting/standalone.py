@@ -124,6 +124,14 @@ def usable(text: str, question: str, past: Sequence[Exchange]) -> str | None:
     return line if unknown.isdisjoint(_OURS) and len(unknown) <= max(1, MOST_UNKNOWN * len(own)) else None
 
 
+def takes_from_answer(rewrite: str, question: str, past: Sequence[Exchange]) -> bool:
+    """Whether a rewrite has a word of the last answer that no question has: it asks about what that answer said."""
+    if not past or rewrite == question:
+        return False
+    asked = stems(question).union(*(stems(exchange.question) for exchange in past))
+    return not (stems(rewrite) - asked).isdisjoint(stems(past[-1].answer))
+
+
 def stems(text: str) -> set[str]:
     """The beginnings of a text's content words."""
     return {word[:STEM] for word in content_words(text)}

@@ -10,6 +10,7 @@ import pytest
 from rag_service.answering.answers import DOUBTFUL, UNCHANGED, UNSUPPORTED
 from rag_service.prompting.template import Templates
 
+FOUND = "The quick fox jumps over the lazy dog."
 FIRST = {"question": "What does the fox jump over?", "collection": "animals", "seed": 7}
 
 
@@ -62,6 +63,19 @@ async def test_the_warning_of_an_answer_goes_on_to_what_is_made_of_it(
             body = {"instruction": "In German, please."}
             answer = (await client.post(f"/v1/answers/{answer['answer_id']}/edits", json=body)).json()
         assert (answer["answer"], answer["note"]) == (text, DOUBTFUL)
+
+
+@pytest.mark.parametrize(("meant", "note"), [("Does a zebra jump?", DOUBTFUL), ("Does the fox jump?", None)])
+async def test_a_follow_up_about_what_a_doubtful_answer_said_has_its_warning(
+    client: httpx.AsyncClient, world: Any, meant: str, note: str | None
+) -> None:
+    """A wrong answer that was warned of named a course, and its date looked right."""
+    world.stage.text = "Zebras rarely sing."
+    first = await ask(client, FIRST["question"])
+    assert first["note"] == UNSUPPORTED
+    world.stage.text, world.stage.rewritten = FOUND, meant
+    answer = await ask(client, "Does it?", session_id=first["session_id"])
+    assert (answer["retrieval_query"], answer["note"]) == (meant, note)
 
 
 async def test_in_a_history_that_the_client_sends_its_passages_are_found_again(
