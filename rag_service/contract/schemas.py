@@ -118,6 +118,13 @@ class AnswerOptions(GenerationOptions):
     seed: int | None = Field(default=None, ge=0, lt=SEED_LIMIT, description="Default: random. Always returned.")
 
 
+def asked(question: str) -> str:
+    """A question. Raises ValueError if it is empty."""
+    if not question.strip():
+        raise ValueError("the question is empty; write a question")
+    return question
+
+
 class QueryRequest(AnswerOptions):
     question: str = Field(json_schema_extra=NOT_BLANK)
     collection: Annotated[str, BeforeValidator(joined, json_schema_input_type=str | list[str])] | None = Field(
@@ -153,9 +160,7 @@ class QueryRequest(AnswerOptions):
     @field_validator("question")
     @classmethod
     def _not_blank(cls, question: str) -> str:
-        if not question.strip():
-            raise ValueError("the question is empty; write a question")
-        return question
+        return asked(question)
 
     @property
     def predicted(self) -> str | None:
@@ -175,7 +180,7 @@ class EditRequest(AnswerOptions):
 
 
 class SearchRequest(RequestBody):
-    question: str = Field(min_length=1)
+    question: str = Field(json_schema_extra=NOT_BLANK)
     top_k: int | None = Field(default=None, ge=1, le=1000)
     mode: Literal["hybrid", "dense", "lexical"] = "hybrid"
     filter: Filter | None = Field(default=None, description="As in `retrieval` of a query.")
@@ -191,6 +196,11 @@ class SearchRequest(RequestBody):
         description="Whether the section that a passage is in comes with it, with its subsections, up to some 12,000 "
         "characters around the passage.",
     )
+
+    @field_validator("question")
+    @classmethod
+    def _not_blank(cls, question: str) -> str:
+        return asked(question)
 
 
 class CreateCollection(RequestBody):

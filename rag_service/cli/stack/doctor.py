@@ -128,7 +128,7 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
     yield _redis(addresses.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
-    yield _service(addresses.api_url(settings), models_missing, stack)
+    yield _service(addresses.api_url(settings), models_missing, stack, addresses.starting(settings))
     yield from _worker_memory(addresses.redis_url(settings))
     yield from _exactness(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
@@ -332,12 +332,13 @@ def _store(url: str) -> Finding:
     return Finding("store", True, f"PostgreSQL {state.server}, pgvector {state.pgvector} at {state.place}", fence)
 
 
-def _service(url: str, models_missing: bool, stack: running.Running | None) -> Finding:
+def _service(url: str, models_missing: bool, stack: running.Running | None, soon: str = "") -> Finding:
     """The state of the API. A stack that nobody started is no fault.
 
     Args:
         models_missing: from this data folder.
         stack: that runs on it.
+        soon: what to say if it is only starting.
     """
     try:
         response = httpx.get(f"{url}/readyz", timeout=5.0)
@@ -347,6 +348,8 @@ def _service(url: str, models_missing: bool, stack: running.Running | None) -> F
         if stack is not None:
             fix = f"`rag up` runs as process {stack.pid}: wait until it says Ready, or stop it and start it again."
             return Finding("service", False, f"nothing answers at {url}", fix)
+        if soon:
+            return Finding("service", True, "still starting", soon)
         return Finding("service", True, f"not running (nothing answers at {url})", "Start it with `rag up`.")
     if response.is_success:
         return Finding("service", True, f"ready at {url}", _OTHER_DATA_FOLDER if models_missing and not stack else "")

@@ -276,6 +276,15 @@ def test_doctor_finds_a_running_service(api_url: str, monkeypatch: pytest.Monkey
     assert f"service: ready at {api_url}" in rag("doctor").stdout
 
 
+def test_doctor_tells_a_stack_that_is_still_starting(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "service: not running" in rag("doctor").stdout
+    monkeypatch.setattr("rag_service.cli.stack.addresses.is_in_use", lambda folder: True)
+    shown = rag("doctor").stdout
+    assert "service: still starting" in shown
+    assert "Try again once it says that it is ready" in " ".join(shown.split())
+    assert "Start it with" not in shown
+
+
 def test_doctor_tells_a_service_on_another_data_folder(
     api_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

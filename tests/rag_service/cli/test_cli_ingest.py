@@ -47,6 +47,24 @@ def test_ingest_reports_failures_by_name_and_reason(api_url: str, tmp_path: Path
     assert "Kiwis are green." in found.stdout
 
 
+def test_a_collection_that_an_ingest_makes_for_nothing_is_not_left_behind(api_url: str, tmp_path: Path) -> None:
+    bad, good = tmp_path / "bad.md", tmp_path / "good.md"
+    bad.write_text("")
+    good.write_text("Pears are sweet.")
+    result = rag("ingest", str(bad), "-c", "pears", "--url", api_url)
+    assert (result.exit_code, "0 of 1 file is in 'pears'" in result.stdout) == (1, True)
+    assert "There is no collection 'pears'" in rag("docs", "list", "-c", "pears", "--url", api_url).stderr
+    assert rag("ingest", str(bad), str(good), "-c", "pears", "--url", api_url).exit_code == 1
+    assert rag("ingest", str(bad), "-c", "pears", "--url", api_url).exit_code == 1, "it was there before"
+    assert "good.md" in rag("docs", "list", "-c", "pears", "--url", api_url).stdout
+
+
+@pytest.mark.parametrize("command", ["ask", "search"])
+def test_an_empty_question_says_what_to_do(api_url: str, command: str) -> None:
+    result = rag(command, "", "-c", "animals", "--url", api_url)
+    assert (result.exit_code, "question is empty; write a question" in result.stderr) == (2, True)
+
+
 def test_progress_leaves_nothing_where_there_is_no_terminal(api_url: str, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("# Kiwis\n\nKiwis are green.")
     done = rag("ingest", "a.md", "-c", "quiet", "--url", api_url)

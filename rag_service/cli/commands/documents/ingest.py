@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
@@ -85,10 +85,12 @@ def ingest(
     if not sources:
         raise CliError("There are no files in what you named; name files, or folders that contain some.")
     with connect(url, api_key, PATIENCE_S) as api:
-        _create(api, collection)
+        created = _create(api, collection)
         before = _names(api, collection)
         sources = known_names(sources, before)
         jobs, failures, outcomes = _ingest(api, collection, [one for one in sources if not one.problem], metadata, wait)
+        if created and wait and len(failures) + sum(bool(one.problem) for one in sources) == len(sources):
+            _withdraw(api, collection)
     failures = [_failure(source, source.problem) for source in sources if source.problem] + failures
     if as_json:
         print_json({"collection": collection, "files": len(sources), "jobs": jobs, **outcomes, "failures": failures})
@@ -98,7 +100,9 @@ def ingest(
             told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
             place = f"{collection!r}: {told}" if told else f"{collection!r}"
             ingested = len(sources) - len(failures)
-            out().print(f"{ingested} of {count(len(sources), 'file')} {'is' if ingested == 1 else 'are'} in {place}.")
+            out().print(
+                f"{ingested} of {count(len(sources), 'file')} {'is' if len(sources) == 1 else 'are'} in {place}."
+            )
             if outcomes["replaced"] and not outcomes["unchanged"] and not all(source.alone for source in sources):
                 say_dim(_REPLACED)
             for folder, gone in _left(paths, before - {source.name for source in sources}):
@@ -290,9 +294,19 @@ def _upload(api: Api, collection: str, batch: Sequence[Source], metadata: dict[s
         return api.send(call if metadata else replace(call, data=None))  # services of version 0.1 know no details
 
 
-def _create(api: Api, collection: str) -> None:
+def _create(api: Api, collection: str) -> bool:
+    """Whether the collection is new."""
     try:
         api.send(calls.create_collection(collection))
     except Rejected as rejected:
         if rejected.code != "collection_exists":
             raise
+        return False
+    return True
+
+
+def _withdraw(api: Api, collection: str) -> None:
+    """Delete a collection that was created for nothing, if nobody has put a document into it meanwhile."""
+    with suppress(Rejected):  # the key may not delete
+        if not api.send(calls.documents(collection, 1, "")).documents:
+            api.send(calls.delete_collection(collection))
