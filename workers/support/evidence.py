@@ -23,7 +23,7 @@ from workers.support.denials import Denials
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
 from workers.support.ruling_out import takes_back
-from workers.support.statement import statements_of
+from workers.support.statement import Statement, statements_of
 from workers.support.times import is_of_other_times, is_of_times
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
@@ -168,7 +168,7 @@ class Evidence:
                 there |= statement.around
             evidence = stated * of_question(there | statement.heading)
             contradicts, surely = self._contradictions.of(claim, words, statement)
-            if otherwise and (claim.negations % 2 or says_no(claim.said)):
+            if otherwise and (claim.negations % 2 or says_no(claim.said)) and not self._counts(claim, statement):
                 contradicts = surely = False  # "from 1 May to 10 June" says that it is not open on 12 June
             speaks_of_it = all(self._speaks_of(word, statement.around | there) for word in told)
             speaks_of_it = speaks_of_it and not (judges and statement.row and statement.row.is_beside(asked.content))
@@ -185,6 +185,10 @@ class Evidence:
                 place = statement.passage, statement.start, statement.end
                 best = Found(evidence, covered, *place, contradicts, denied), there | statement.heading
         return best
+
+    def _counts(self, claim: Claim, statement: Statement) -> set[str]:
+        """The numbers of a claim that neither a statement nor the question has."""
+        return others(claim.said, [*words_of(statement.text), *self._question.words])
 
     def _speaks_of(self, word: str, there: frozenset[str]) -> bool:
         """Whether words have one of the question, and if a passage has it itself, not its first part alone: of the hut

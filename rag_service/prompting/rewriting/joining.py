@@ -14,8 +14,12 @@ _SENTENCE = re.compile(r"(?<=[?？.!。！])\s+")
 
 
 def says_little(question: str) -> bool:
-    """Whether a question has hardly a word that a passage could be about."""
-    return len(content_words(own_words(question))) < FEWEST_WORDS
+    """Whether a question has hardly a word that a passage could be about, and points back to what was asked before.
+
+    "Who is the treasurer?" may be about something else.
+    """
+    own = own_words(question)
+    return len(content_words(own)) < FEWEST_WORDS and (own != question or not content_words(own))
 
 
 def behind(before: str, question: str) -> str:

@@ -18,6 +18,9 @@ from rag_service.prompting.rewriting.joining import behind, says_little
         ("Does that apply to foxes, too?", False),
         ("Hoeveel kost het om een fiets te huren?", False),
         ("Wann öffnet das Museum?", False),
+        ("Who is the treasurer?", False),
+        ("Öffnungszeiten?", False),
+        ("How much?", True),
     ],
 )
 def test_what_says_little(question: str, little: bool) -> None:

@@ -281,6 +281,8 @@ Der Mühlenladen ist nur vom 1. Juni bis zum 31. August geöffnet. Je Gruppe ist
         ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro je Nacht."], LADEN, "de", True),
         ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro je Gruppe."], LADEN, "de", False),
         ("Wie hoch ist die Kaution?", ["Die Kaution beträgt 30 Euro."], LADEN, "de", False),
+        ("What is a bike?", ["A bike costs 12 euros per day."], "A bike costs 12 euros per 24 hours.", "en", False),
+        ("Was kostet es?", ["Es kostet 12 Euro pro Jahr."], "Es kostet 12 Euro pro Kalenderjahr.", "de", False),
     ],
 )  # fmt: skip
 def test_what_speaks_against_an_answer(

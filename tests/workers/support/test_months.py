@@ -66,6 +66,7 @@ def test_dates_at_the_ends_of_spans(day: int, others: bool) -> None:
         ("When does the bus go on 3 November?", "The bus goes every hour.", BUS, "en", False),
         ("Is the pool open on 12 September?", "No, the pool is not open on 12 September.", POOL, "en", False),
         ("Is the pool open on 12 September?", "No, the pool is closed on 12 September.", POOL, "en", False),
+        ("Is the pool open on 12 September?", "No, the pool is closed from 3 September on.", POOL, "en", True),
         ("Is the pool open on 8 September?", "No, the pool is not open on 8 September.", POOL, "en", True),
         ("Is the pool open in October?", "No, the pool is not open in October.", POOL, "en", False),
         ("Mag ik in december in mijn tuinhuis slapen?", "Ja, in december mag je in je tuinhuis slapen.",

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from workers.support.words.vocabulary import Vocabulary
+from workers.support.words.word_forms import near
 
 _PER = frozenset(("per", "pro"))
 _GERMAN = "je"
@@ -20,10 +21,14 @@ def is_per_another(said: Sequence[str], there: Sequence[str], vocabulary: Vocabu
         vocabulary: of the question's language.
     """
     claimed, stated = _each(said, vocabulary), _each(there, vocabulary)
-    return bool(claimed and stated) and claimed.isdisjoint(stated) and claimed.isdisjoint(vocabulary.content(there))
+    if not (claimed and stated and any(word[0].isdigit() for word in said)):
+        return False
+    words = frozenset(vocabulary.content(there))
+    return not any(near(word, words) for word in claimed)
 
 
 def _each(words: Sequence[str], vocabulary: Vocabulary) -> set[str]:
-    """The content words behind "per"."""
+    """The content words behind "per", but for numbers: "per 24 hours" is a day."""
     per = _PER | {_GERMAN} if vocabulary.language == "de" else _PER
-    return {word for before, behind in pairwise(words) if before in per for word in vocabulary.content([behind])}
+    behind = [word for before, word in pairwise(words) if before in per and not word[0].isdigit()]
+    return set(vocabulary.content(behind))
