@@ -9,7 +9,7 @@ from typing import Literal
 from workers.support.words.asking import IF
 from workers.support.words.numbers import numbers, others
 from workers.support.words.polarity import negations, words_of
-from workers.support.words.states import allows, forbids, turned
+from workers.support.words.states import allows, disallows, forbids, turned
 
 _VERDICT = re.compile(
     r"^\s*(?:(?P<yes>yes|ja|jawohl|sí|si|oui|是|是的|可以)|no|nee|nein|non|不|不是|否)\s*(?:[,.!:;–，。！]\s*|$)",
@@ -74,8 +74,8 @@ class Claim:
             return True
         if not (self.negations or negations(asked)) and forbids(first) and not forbids(asked):
             return True
-        if negations(first) % 2 and not negations(asked) and allows(first) and allows(asked):
-            return IF.isdisjoint(first)
+        if not negations(asked) and allows(asked) and disallows(first) and IF.isdisjoint(first):
+            return True
         if _is_left_behind(self.said, asked):
             return True
         own = _numbers_of(self.said)

@@ -112,7 +112,8 @@ class Denials:
         told = fact and not claim.verdict
         if told and says_it_of_times(claim, self._question) and is_of_other_times(statement.text, self._question):
             return True
-        if fact and is_per_another(claim.said, words_of(statement.text), self._question.vocabulary):
+        there, language = words_of(statement.text), self._question.vocabulary.language
+        if fact and is_per_another(claim.said, there, self._question.words, language):
             return True
         if told and (self._is_of_another_name(claim, words, statement) or self._is_extra(claim, statement)):
             return True

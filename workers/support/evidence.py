@@ -168,7 +168,7 @@ class Evidence:
                 there |= statement.around
             evidence = stated * of_question(there | statement.heading)
             contradicts, surely = self._contradictions.of(claim, words, statement)
-            if otherwise and (claim.negations % 2 or says_no(claim.said)) and not self._counts(claim, statement):
+            if otherwise and (claim.negations % 2 or says_no(claim.said)) and self._is_borne_out(claim, statement):
                 contradicts = surely = False  # "from 1 May to 10 June" says that it is not open on 12 June
             speaks_of_it = all(self._speaks_of(word, statement.around | there) for word in told)
             speaks_of_it = speaks_of_it and not (judges and statement.row and statement.row.is_beside(asked.content))
@@ -186,9 +186,10 @@ class Evidence:
                 best = Found(evidence, covered, *place, contradicts, denied), there | statement.heading
         return best
 
-    def _counts(self, claim: Claim, statement: Statement) -> set[str]:
-        """The numbers of a claim that neither a statement nor the question has."""
-        return others(claim.said, [*words_of(statement.text), *self._question.words])
+    def _is_borne_out(self, claim: Claim, statement: Statement) -> bool:
+        """Whether a no to a time outside a statement's spans has no other numbers, and denies no span."""
+        known = [*words_of(statement.text), *self._question.words]
+        return not others(claim.said, known) and not spans_in(" ".join(claim.said))
 
     def _speaks_of(self, word: str, there: frozenset[str]) -> bool:
         """Whether words have one of the question, and if a passage has it itself, not its first part alone: of the hut

@@ -10,7 +10,9 @@ import re
 from rag_service.prompting.rewriting.beginning import own_words
 from rag_service.prompting.rewriting.follow_up import FEWEST_WORDS, content_words
 
-_SENTENCE = re.compile(r"(?<=[?？.!。！])\s+")
+_QUESTION = re.compile(r"(?<=[?？])\s*(?=\w)")
+_THERE_IS = re.compile(r"\b(is|zijn|was|waren|komt|komen|kan|zit) er\b", re.IGNORECASE)
+"""Dutch; the German pronoun is written the same."""
 
 
 def says_little(question: str) -> bool:
@@ -18,6 +20,7 @@ def says_little(question: str) -> bool:
 
     "Who is the treasurer?" may be about something else.
     """
+    question = _THERE_IS.sub(r"\1", question)
     own = own_words(question)
     return len(content_words(own)) < FEWEST_WORDS and (own != question or not content_words(own))
 
@@ -28,5 +31,5 @@ def behind(before: str, question: str) -> str:
     Args:
         before: as it was understood, so it may have follow-ups behind it.
     """
-    first, *others = _SENTENCE.split(before.strip())
+    first, *others = _QUESTION.split(before.strip())
     return " ".join([first, *others[-1:], question])

@@ -20,6 +20,7 @@ from rag_service.prompting.rewriting.joining import behind, says_little
         ("Wann öffnet das Museum?", False),
         ("Who is the treasurer?", False),
         ("Öffnungszeiten?", False),
+        ("Is er wifi?", False),
         ("How much?", True),
     ],
 )
@@ -32,6 +33,12 @@ def test_the_first_and_the_last_question_before_stay() -> None:
     for follow_up in ("En hoeveel kost dat?", "en voor leden?", "en 's avonds?"):
         before = behind(before, follow_up)
     assert before == "Wanneer komt de mest? en voor leden? en 's avonds?"
+
+
+def test_points_end_no_question() -> None:
+    before = "Does the 8 a.m. ferry leave from St. Malo? And back?"
+    assert behind(before, "How much is that?") == f"{before} How much is that?"
+    assert behind("渡轮几点开？多久？", "多少钱？") == "渡轮几点开？ 多久？ 多少钱？"
 
 
 def test_the_model_reads_what_was_typed() -> None:

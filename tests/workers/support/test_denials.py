@@ -289,3 +289,39 @@ def test_what_speaks_against_an_answer(
     question: str, answers: list[str], passage: str, language: str, denied: bool
 ) -> None:
     assert any(one.denied for one in Evidence(question, [passage], language).of_answer(answers)) is denied
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage"),
+    [
+        ("Are bikes allowed on the train?", "Yes, bikes are allowed with no extra ticket.",
+         "Bikes are allowed on the train with no extra ticket."),
+        ("Can I cancel my booking?", "Yes, you can cancel at any time without giving reasons.",
+         "You can cancel your booking at any time without giving reasons."),
+        ("Is fishing allowed?", "Yes, fishing is allowed, though not at night.",
+         "Fishing is allowed, though not at night."),
+        ("Are dogs allowed?", "Yes, dogs are allowed, they are not allowed in the dining room.",
+         "Dogs are allowed on a lead. Dogs are not allowed in the dining room."),
+        ("Ist Angeln erlaubt?", "Ja, Angeln ist erlaubt, nur nicht nachts.", "Angeln ist erlaubt, nur nicht nachts."),
+        ("Is vissen toegestaan?", "Ja, vissen is toegestaan, alleen niet 's nachts.",
+         "Vissen is toegestaan, alleen niet 's nachts."),
+        ("What is the price?", "12 euros per person.", "The price is 12 euros per adult."),
+        ("What is the price per car?", "The price is 30 euros per car.", "The price is 30 euros per vehicle."),
+        ("Was kostet das Boot?", "15 Euro pro Stunde.", "Das Boot kostet 15 Euro pro Std."),
+    ],
+)  # fmt: skip
+def test_right_answers_that_a_review_found_denied(question: str, answer: str, passage: str) -> None:
+    assert not Evidence(question, [passage], language_of(question)).of(answer).denied
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage"),
+    [
+        ("May 4 people share a tent?", "Yes, 4 people may share a tent.",
+         "From 1 May to 30 September, up to 3 people may share a tent."),
+        ("Is the museum open on 12 June?", "No, the museum is not open from 1 May to 10 June.",
+         "The museum is open from 1 May to 10 June."),
+    ],
+)  # fmt: skip
+def test_wrong_answers_that_a_review_found_passed(question: str, answer: str, passage: str) -> None:
+    assert Evidence(question, [passage], language_of(question)).of(answer).denied

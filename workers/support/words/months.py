@@ -34,9 +34,11 @@ _ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late
 
 
 _DATE = re.compile(
-    rf"\b(?:(\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?({_MONTH})"
-    rf"|({_MONTH})\s+(?:the\s+)?(\d{{1,2}})(?:st|nd|rd|th)?)\b(?!\d)"
+    rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?(?P<month>{_MONTH})"
+    rf"|(?P<before>{_MONTH})\s+(?:the\s+)?(?P<behind>\d{{1,2}})(?P<ordinal>st|nd|rd|th)?)\b(?!\d)"
 )
+_ON = re.compile(r"\b(?:on|by|from|to|until|till|since|before|after)\s*$")
+"""Before "May 4", which begins "May 4 people …?" elsewhere."""
 LAST_DAY = 31
 
 
@@ -49,8 +51,12 @@ class Date(NamedTuple):
 
 def dates_in(text: str) -> frozenset[Date]:
     """The dates that a text names by themselves, outside of spans."""
-    found = _DATE.findall(_SPAN.sub(" ", text.casefold()))
-    return frozenset(Date(MONTHS[one or other], int(before or behind)) for before, one, other, behind in found)
+    text = _SPAN.sub(" ", text.casefold())
+    return frozenset(
+        Date(MONTHS[match["month"] or match["before"]], int(match["day"] or match["behind"]))
+        for match in _DATE.finditer(text)
+        if match["before"] != "may" or match["ordinal"] or _ON.search(text[: match.start()])
+    )
 
 
 def spans_in(text: str) -> list[frozenset[int]]:

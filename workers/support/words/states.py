@@ -7,7 +7,9 @@ an answer may be in another language than its passage. Knows words; knows no sen
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+from workers.support.words.polarity import ONLY
 
 ALLOWED, REQUIRED = "allowed", "required"
 _STATES = {
@@ -39,6 +41,7 @@ _MAY_IN_LINE = """
     may can could cannot can't darf darfst dürfen dürft kann kannst können könnt mag mogen kan kunt kunnen
     puede puedes puedo pueden podemos
 """
+_NOT = frozenset(("not", "nicht", "niet"))
 _MUST_IN_LINE = """
     must muss musst müssen müsst moet moeten debe debes debo deben debemos
 """
@@ -72,6 +75,13 @@ def forbids(words: Iterable[str]) -> bool:
 def allows(words: Iterable[str]) -> bool:
     """Whether they say that something is allowed, perhaps behind a "not"."""
     return (ALLOWED, False) in _states(words)
+
+
+def disallows(words: Sequence[str]) -> bool:
+    """Whether all words that say that something is allowed have a "not" beside them: "bikes are not allowed"."""
+    ends = ["", *words, "", ""]
+    found = [n for n, word in enumerate(ends) if (ALLOWED, False) in _states([word])]
+    return bool(found) and all(ends[n - 1] in _NOT or (ends[n + 1] in _NOT and ends[n + 2] not in ONLY) for n in found)
 
 
 def says_no(words: Iterable[str]) -> bool:
