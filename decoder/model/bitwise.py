@@ -86,6 +86,7 @@ def is_free(model: Any) -> bool:
         and not path_attention.has_matrix_units()
         and head_dim(model.config) % path_attention.LANES == 0
         and not _library_layers(model)
+        and not _other_products(model)
     )
 
 
@@ -112,9 +113,10 @@ def make_bitwise(model: Any) -> None:
     for layer in layers:
         layer.__class__ = BitwiseLinear
     for layer in model.get_decoder().layers:
-        activation = getattr(layer.mlp, "act_fn", None)
-        if isinstance(activation, torch.nn.Module):
-            layer.mlp.act_fn = BitwiseActivation(activation)
+        mlp = getattr(layer, "mlp", None)
+        activation = getattr(mlp, "act_fn", None)
+        if mlp is not None and isinstance(activation, torch.nn.Module):
+            mlp.act_fn = BitwiseActivation(activation)
 
 
 def _fits(model: Any) -> bool:
@@ -128,6 +130,16 @@ def _library_layers(model: Any) -> list[torch.nn.Linear]:
         for layer in model.modules()
         if isinstance(layer, torch.nn.Linear) and not isinstance(layer, (IntegerLinear, TiledLinear))
     ]
+
+
+def _other_products(model: Any) -> bool:
+    """Whether a module that is no linear layer has a matrix: experts, convolutions. Embeddings multiply nothing."""
+    return any(
+        parameter.ndim > 1
+        for module in model.modules()
+        if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding))
+        for parameter in module.parameters(recurse=False)
+    )
 
 
 def fix_rows(model: Any, fixed: bool) -> None:

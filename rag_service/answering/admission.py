@@ -50,7 +50,11 @@ class Admission:
         return engine_limits.capabilities_of(self._settings, self._settings.upstream_of(collection))
 
     def check_engine(self, request: QueryRequest | EditRequest | Conversation, collection: str | None) -> None:
-        """Reject a request that asks for what the engine lacks. Raises BadRequest, `not_supported_by_engine`."""
+        """Reject a request that asks for what the engine lacks. Asks the workers if bits are to be kept.
+
+        Raises:
+            BadRequest: `not_supported_by_engine`.
+        """
         engine_limits.check(request, self.engine(collection), request.exact == "bitwise" and self._bitwise())
 
     def _bitwise(self) -> bool:

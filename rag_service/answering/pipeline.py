@@ -68,7 +68,7 @@ class Pipeline(Service):
         await anyio.to_thread.run_sync(self._check, request)
         record = await self.answers.record(answer_id)
         edits.finished(record)
-        self.admission.check_engine(request, record["collection"])
+        await anyio.to_thread.run_sync(self.admission.check_engine, request, record["collection"])
         base = await self.answers.result(answer_id)
         edited = partial(self._edited, request, record, base)
         return await self._next_turn(
@@ -131,7 +131,7 @@ class Pipeline(Service):
         collection = request.collection
         if grounded and collection is None:
             collection = await anyio.to_thread.run_sync(self._collection, turns)
-        self.admission.check_engine(request, collection)
+        await anyio.to_thread.run_sync(self.admission.check_engine, request, collection)
         asking = [n for n, turn in enumerate(turns) if not self.templates.is_greeting(turn.question)]
         outdated = (await anyio.to_thread.run_sync(outdated_turns, self.library, turns)).intersection(asking)
         question, revised = QuestionInContext.in_session(request.question, session_id, turns), None

@@ -17,7 +17,8 @@ from workers.support.words.states import implied, turned
 from workers.support.words.word_forms import near
 
 _HOURS = frozenset(("uur", "uhr", "o", "am", "pm", "h"))
-_HOUR = re.compile(r"\b(\d{1,2}(?:[.:]\d\d)?)\s*(uur|uhr|o['’]clock|am|pm|h)\b")
+"""Units of hours; o'clock begins with an o."""
+_HOUR = re.compile(r"\b(\d{1,2}(?:[.:]\d\d)?)\s*(?:uur|uhr|o['’]clock|am|pm|h)\b")
 _TIME_OF_DAY = re.compile(
     r"['’]?\bs (?:avonds|middags|morgens|ochtends|nachts)\b|\b(?:abends|morgens|mittags|nachts)\b"
 )
@@ -84,8 +85,8 @@ def takes_back(text: str, question: Question) -> bool:
 def _without_hours(text: str, question: Question) -> str:
     """A sentence without an hour that is not after the one that was asked for: "It closes at 7 pm", of 8 pm."""
     asked = [size.range.low for size in question.sizes if size.unit in _HOURS]
-    hours = [match for match in _HOUR.finditer(text.casefold()) if match[2]]
-    if not asked or not hours or any(float(usual_form(match[1])) > min(asked) for match in hours):
+    hours = [float(usual_form(hour)) for hour in _HOUR.findall(text.casefold())]
+    if not asked or not hours or max(hours) > min(asked):
         return text
     return _TIME_OF_DAY.sub(" ", _HOUR.sub(" ", text.casefold()))
 

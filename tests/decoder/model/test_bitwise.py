@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import random
 from collections.abc import Iterator
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pytest
 import torch
@@ -173,6 +173,28 @@ def test_a_request_for_bits_needs_an_engine_that_keeps_them() -> None:
     usual = Engine(TargetModel(tiny_model(vocab_size=VOCAB)), "plain")
     with pytest.raises(ValueError, match="an engine whose passes are"):
         usual.start([5, 6], params)
+
+
+def test_strict_answers_need_no_second_look_at_near_ties_where_every_bit_is_kept() -> None:
+    strict = SamplingParams(max_tokens=4, exact="strict")
+    assert engine("llama").start([5, 6], strict).near_tie is None
+    assert Engine(TargetModel(tiny_model(vocab_size=VOCAB)), "plain").start([5, 6], strict).near_tie is not None
+
+
+def test_models_of_other_shapes_load_and_promise_only_what_our_code_multiplies() -> None:
+    """A decoder layer without an `mlp`, and experts, which a library multiplies."""
+    from transformers import MixtralConfig, MixtralForCausalLM, OPTConfig, OPTForCausalLM
+
+    size: dict[str, Any] = {
+        "vocab_size": VOCAB, "hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "max_position_embeddings": WINDOW,
+    }  # fmt: skip
+    opt = TargetModel(OPTForCausalLM(OPTConfig(ffn_dim=64, word_embed_proj_dim=64, **size)).float(), bitwise=None)
+    assert not opt.bitwise or bitwise_check.holds(opt)
+    experts = MixtralConfig(
+        intermediate_size=64, num_key_value_heads=2, num_local_experts=2, sliding_window=None, **size
+    )
+    assert not TargetModel(MixtralForCausalLM(experts).float(), bitwise=None).bitwise
 
 
 @pytest.mark.parametrize("kernels", ["own", "torch's"])

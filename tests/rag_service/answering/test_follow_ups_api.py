@@ -210,28 +210,6 @@ async def test_what_cannot_be_rewritten_keeps_its_own_words(
     assert (await ask(client, asked, session_id=session))["retrieval_query"] == asked
 
 
-@pytest.mark.parametrize("said", ["", "Bananas ripen beside apples in a bowl.", f"When? {'The fox jumps. ' * 30}"])
-async def test_a_rewrite_of_no_use_is_not_used(client: httpx.AsyncClient, world: Any, session: str, said: str) -> None:
-    world.stage.rewritten = said
-    answer = await ask(client, session_id=session)
-    assert answer["retrieval_query"] == f"{FIRST['question']} And when?", "which says too little alone"
-    assert answer["timings"]["rewrite"] > 0
-    assert len(world.stage.rewrites) == 1
-    more = await ask(client, "And for how long?", session_id=session)
-    assert more["retrieval_query"] == f"{FIRST['question']} And when? And for how long?"
-    last = await ask(client, "And then?", session_id=session)
-    assert last["retrieval_query"] == f"{FIRST['question']} And for how long? And then?"
-
-
-@pytest.mark.parametrize("said", ["", "Where does that hungry fox live?"])
-async def test_a_question_that_says_enough_is_looked_for_as_it_was_typed(
-    client: httpx.AsyncClient, world: Any, session: str, said: str
-) -> None:
-    world.stage.rewritten = said
-    asked = "Where does that hungry fox live?"
-    assert (await ask(client, asked, session_id=session))["retrieval_query"] == asked
-
-
 @pytest.mark.decoder_only("its engine is made to fail; failing model servers have tests of their own")
 async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     client: httpx.AsyncClient,

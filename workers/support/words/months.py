@@ -31,8 +31,6 @@ _SPAN = re.compile(
 _NAMED = re.compile(rf"\b({_MONTH})\b")
 """English: "may" is a month behind a preposition or a number alone."""
 _ENGLISH_MAY = re.compile(r"(?:\b(?:in|of|by|from|to|until|till|since|early|late|mid|and)|\d\.?|[-–—])\s*$")
-
-
 _DATE = re.compile(
     rf"\b(?:(?P<day>\d{{1,2}})(?:st|nd|rd|th|\.)?\s+(?:of\s+|de\s+)?(?P<month>{_MONTH})"
     rf"|(?P<before>{_MONTH})\s+(?:the\s+)?(?P<behind>\d{{1,2}})(?P<ordinal>st|nd|rd|th)?)\b(?!\d)"

@@ -100,9 +100,8 @@ def ingest(
             told = ", ".join(f"{outcomes[one]} {word}" for one, word in OUTCOMES.items() if outcomes[one])
             place = f"{collection!r}: {told}" if told else f"{collection!r}"
             ingested = len(sources) - len(failures)
-            out().print(
-                f"{ingested} of {count(len(sources), 'file')} {'is' if len(sources) == 1 else 'are'} in {place}."
-            )
+            are = "is" if 1 in (ingested, len(sources)) else "are"
+            out().print(f"{ingested} of {count(len(sources), 'file')} {are} in {place}.")
             if outcomes["replaced"] and not outcomes["unchanged"] and not all(source.alone for source in sources):
                 say_dim(_REPLACED)
             for folder, gone in _left(paths, before - {source.name for source in sources}):
