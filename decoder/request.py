@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence as Ids
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TypedDict
 
 from decoder.drafters.base import Drafter
@@ -93,11 +94,12 @@ class Request:
             raise EmptyPrompt
         copied = [token for corpus in self.corpora if corpus.ids for token in (min(corpus.ids), max(corpus.ids))]
         prefilled = [*self.prompt_ids, *self.resumed]
-        for token in (min(prefilled), max(prefilled), *params.logit_bias, *copied):
+        for token in (min(prefilled), max(prefilled), *params.logit_bias, *chain(*params.openings), *copied):
             if not 0 <= token < target.vocab_size:
                 raise InvalidToken(token, target.vocab_size)
-        if sum(bias == -math.inf for bias in params.logit_bias.values()) == target.vocab_size:
-            raise ValueError("logit_bias forbids every token of the vocabulary; allow at least one")
+        forbidden = {token for token, bias in params.logit_bias.items() if bias == -math.inf}
+        if len(forbidden.union(opening[-1] for opening in params.openings)) == target.vocab_size:
+            raise ValueError("logit_bias and openings forbid every token of the vocabulary; allow at least one")
         if length + params.max_tokens > target.max_positions:
             raise PromptTooLong(length, params.max_tokens, target.max_positions)
         tiled = sum(segment.length for segment in self.segments)

@@ -115,7 +115,7 @@ class Sequence:
         resumed: Ids[int] = (),
     ) -> None:
         self.prompt = list(prompt)
-        self.params = params
+        self._params = params
         self.segments = tuple(segments) or (PromptSegment("prompt", len(self.prompt)),)
         self.corpora = tuple(corpora)
         self.domain = domain
@@ -143,6 +143,11 @@ class Sequence:
         if self._cache is None:
             raise ValueError("this sequence has no cache: it replays recorded tokens")
         return self._cache
+
+    @property
+    def params(self) -> SamplingParams:
+        """Those of the next token."""
+        return self._params.behind(self.history.tokens) if self._params.openings else self._params
 
     @property
     def finished(self) -> bool:
@@ -207,6 +212,8 @@ class Sequence:
             self.finish_reason = self._finish_after(token)
             if self.finish_reason is not None:
                 break
+        if all(len(opening) <= len(self.tokens) for opening in self._params.openings):
+            self._params = self.params  # it has no openings any more
         if self._index is not None:
             self._index.extend(committed)
         self.stats.tokens = len(self.tokens) - self.stats.resumed_tokens

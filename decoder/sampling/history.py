@@ -24,9 +24,10 @@ class History:
         grammar: as above; advanced by `push`.
         complete_after: the number of answer tokens that completed the grammar; None while it is incomplete.
         counts: token id -> occurrences in the answer.
+        tokens: the answer's tokens.
     """
 
-    __slots__ = ("_prompt", "_seen", "complete_after", "counts", "grammar")
+    __slots__ = ("_prompt", "_seen", "complete_after", "counts", "grammar", "tokens")
 
     def __init__(self, prompt: Iterable[int], grammar: GrammarState | None = None) -> None:
         self._prompt = prompt
@@ -34,6 +35,7 @@ class History:
         self.complete_after: int | None = None
         self._seen: NDArray[np.bool_] | None = None
         self.counts: Counter[int] = Counter()
+        self.tokens: list[int] = []
 
     def seen(self, vocab: int) -> NDArray[np.bool_]:
         """Whether each token id below `vocab` is in the prompt or the answer: bool [vocab], not to be written to."""
@@ -50,14 +52,16 @@ class History:
         copied.complete_after = self.complete_after
         copied._seen = None if self._seen is None else self._seen.copy()
         copied.counts = self.counts.copy()
+        copied.tokens = self.tokens.copy()
         return copied
 
     def push(self, token: int) -> None:
         """Add the answer's next token."""
         self.counts[token] += 1
+        self.tokens.append(token)
         if self._seen is not None and token < len(self._seen):
             self._seen[token] = True
         if self.grammar is not None and self.complete_after is None:
             self.grammar.push(token)
             if self.grammar.complete:
-                self.complete_after = self.counts.total()
+                self.complete_after = len(self.tokens)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from numbers import Integral
 from typing import Literal, get_args
 
@@ -29,6 +29,8 @@ class SamplingParams:
         presence_penalty: subtracted once from logits of tokens in the answer.
         frequency_penalty: subtracted once per occurrence in the answer.
         logit_bias: token id -> amount added to its logit; -inf forbids the token.
+        openings: runs of token ids that the answer must not begin with; the last token of one is forbidden behind the
+            others.
         seed: 0 <= seed < 2**64; keys the noise together with `choice` and the absolute position.
         choice: index of this answer among several to one request.
         stop: strings that end the answer once its text contains one.
@@ -54,6 +56,7 @@ class SamplingParams:
     presence_penalty: float = 0.0
     frequency_penalty: float = 0.0
     logit_bias: Mapping[int, float] = field(default_factory=dict)
+    openings: tuple[tuple[int, ...], ...] = ()
     seed: int = 0
     choice: int = 0
     stop: tuple[str, ...] = ()
@@ -82,6 +85,11 @@ class SamplingParams:
             _require(math.isfinite(value), name, "a finite number", value)
         for token, bias in self.logit_bias.items():
             _require(token >= 0 and bias < math.inf, "logit_bias", "token ids >= 0 to finite numbers or -inf", bias)
+        for opening in self.openings:
+            _require(bool(opening), "openings", "runs of one or more token ids", opening)
+            for token in opening:
+                _require(isinstance(token, Integral), "openings", "token ids, whole numbers", opening)
+                _require(token >= 0, "openings", "token ids >= 0", opening)
         _require(0 <= self.seed < 2**64, "seed", "in [0, 2**64)", self.seed)
         _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
@@ -90,6 +98,20 @@ class SamplingParams:
         in_range = self.logprobs is None or 0 <= self.logprobs <= MAX_ALTERNATIVES
         _require(in_range, "logprobs", f"in [0, {MAX_ALTERNATIVES}]", self.logprobs)
 
+    def behind(self, begun: Sequence[int]) -> SamplingParams:
+        """The parameters of the next token of an answer, with what `openings` forbid there in `logit_bias`.
+
+        Behind the longest opening there are none, which makes the choice of a greedy answer plain.
+
+        Args:
+            begun: the answer's tokens so far.
+        """
+        if len(begun) >= max(map(len, self.openings), default=0):
+            return replace(self, openings=()) if self.openings else self
+        own = tuple(begun)
+        last = [opening[-1] for opening in self.openings if opening[:-1] == own]
+        return replace(self, logit_bias={**self.logit_bias, **dict.fromkeys(last, -math.inf)}) if last else self
+
     @property
     def plain_greedy(self) -> bool:
         """Greedy with no logit processor: the token is the argmax of the raw logits."""
@@ -97,6 +119,7 @@ class SamplingParams:
             self.temperature == 0.0
             and self.grammar is None
             and not self.logit_bias
+            and not self.openings
             and self.repetition_penalty == 1.0
             and self.presence_penalty == 0.0
             and self.frequency_penalty == 0.0

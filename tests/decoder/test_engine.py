@@ -155,7 +155,9 @@ def test_max_nodes_bounds_every_step(engine: Engine) -> None:
         ([5, 6], {}, {"segments": [PromptSegment("passage", 1)]}, ValueError, "tile"),
         ([5], {}, {"resumed": [7, 61]}, InvalidToken, "vocabulary of 61"),
         ([5], {}, {"resumed": [-1]}, InvalidToken, "tokenizer"),
-        ([5], {"logit_bias": dict.fromkeys(range(61), -math.inf)}, {}, ValueError, "forbids every token"),
+        ([5], {"logit_bias": dict.fromkeys(range(61), -math.inf)}, {}, ValueError, "forbid every token"),
+        ([5], {"openings": tuple((token,) for token in range(61))}, {}, ValueError, "forbid every token"),
+        ([5], {"openings": ((4, 61),)}, {}, InvalidToken, "vocabulary of 61"),
     ],
 )
 def test_requests_that_cannot_work_say_what_to_do(
@@ -195,6 +197,9 @@ def test_stop_strings_need_a_detokenizer() -> None:
         ("logit_bias", {1.5: 1.0}),
         ("stop", "text"),
         ("stop", ("",)),
+        ("openings", ((),)),
+        ("openings", ((3, -1),)),
+        ("openings", ((1.5,),)),
     ],
 )
 def test_sampling_values_outside_their_range_are_named(field: str, value: object) -> None:

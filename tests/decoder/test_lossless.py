@@ -52,7 +52,9 @@ MODES: dict[str, SamplingParams] = {
         max_tokens=MAX_TOKENS, repetition_penalty=1.2, presence_penalty=0.3, frequency_penalty=0.2
     ),
     "greedy_bias": SamplingParams(
-        max_tokens=MAX_TOKENS, logit_bias={2: 3.0, 5: float("-inf"), 6: float("-inf"), 7: 1.5}
+        max_tokens=MAX_TOKENS,
+        logit_bias={2: 3.0, 5: float("-inf"), 6: float("-inf"), 7: 1.5},
+        openings=tuple((token,) for token in range(0, VOCAB, 2)),
     ),
     "temperature": SamplingParams(max_tokens=MAX_TOKENS, temperature=0.8, seed=1),
     "hot": SamplingParams(max_tokens=MAX_TOKENS, temperature=3.0, seed=2, ignore_eos=True),
@@ -69,6 +71,7 @@ MODES: dict[str, SamplingParams] = {
         presence_penalty=0.2,
         frequency_penalty=0.1,
         logit_bias={3: 1.0},
+        openings=tuple((token, other) for token in range(VOCAB) for other in range(0, VOCAB, 3)),
         seed=6,
         choice=2,
     ),

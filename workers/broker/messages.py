@@ -52,6 +52,8 @@ class Sampling(SamplingFields, _Message):
 
     max_tokens: int = Field(default=256, ge=1, le=MOST_TOKENS)
     logit_bias: dict[int, float] = Field(default_factory=dict)
+    openings: list[list[int]] = Field(default_factory=list)
+    """Token ids that the answer must not begin with."""
     seed: int = Field(ge=0, lt=SEED_LIMIT)
     stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS + 1)
     """A request's own, and the prompt's question."""

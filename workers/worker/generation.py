@@ -82,6 +82,7 @@ def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None 
         )
     values = sampling.model_dump()
     values["stop"] = tuple(sampling.stop)
+    values["openings"] = tuple(map(tuple, sampling.openings))
     values["repetition"] = sampling.repetition and RepetitionStop(**sampling.repetition.model_dump())
     return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
 

@@ -1,0 +1,102 @@
+"""First words: an answer to a question for a yes or no does not begin with either, nor with the question. Pure.
+
+A small model says yes to nearly every such question, whatever its passages say, and goes on in the words of the
+question. Kept from that, it says that the documents do not say, although they do. Kept from that, too, it states what
+they say (docs/decisions/rag-service.md). Whether that answers the question is for `support` to tell.
+
+Knows words of English, German and Dutch, and token ids; knows no model and no passages.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Iterable
+
+from retriever.languages import language_of
+from workers.tokens.tokenizer import Tokens
+
+REFUSAL_WORDS = 2
+"""How many words of a refusal tell that it is one: "The documents"."""
+_ANSWERS = {"en": ("Yes", "No"), "de": ("Ja", "Nein"), "nl": ("Ja", "Nee")}
+_VERBS_IN_LINES = {
+    "en": """
+        is are was were am isn't aren't wasn't weren't do does did don't doesn't didn't has have had hasn't haven't
+        can could can't cannot couldn't may might must mustn't shall should shouldn't will would won't wouldn't need
+    """,
+    "de": """
+        ist sind war waren bin bist hat habe haben hast hatte wird werden wurde werde darf darfst dürfen dürfte kann
+        kannst können könnte könnten muss musst müssen soll sollen sollte will willst wollen lässt gibt gilt gelten
+        bekomme bekommt kriege kriegt brauche nehme
+    """,
+    "nl": """
+        is zijn was waren ben bent heeft heb hebt hebben had wordt worden werd mag mogen kan kun kunt kunnen moet moeten
+        zal zullen zou wil willen hoeft hoef krijg krijgt ga gaat doe zit staat
+    """,
+}
+_VERBS = {language: frozenset(words.split()) for language, words in _VERBS_IN_LINES.items()}
+_SUBJECTS_IN_LINES = {
+    "de": """
+        der die das dem den ein eine einen mein meine dein deine sein seine ihr ihre unser unsere euer eure
+        ich du er sie es wir man jeder jede jemand dieser diese dieses
+    """,
+    "nl": "de het een mijn je jouw uw zijn haar ons onze jullie ik u hij zij ze we wij men er iemand deze dit die dat",
+}
+_SUBJECTS = {language: frozenset(words.split()) for language, words in _SUBJECTS_IN_LINES.items()}
+_OTHER_FIRST_IN_LINES = {
+    "de": "seit mit mitten nicht zuletzt jetzt außen oben unten hinten wen",
+    "nl": "met wat niet tot sinds dat dit het wanneer",
+}
+"""Words that end like verbs and are none, and may stand before a subject."""
+_OTHER_FIRST = {language: frozenset(words.split()) for language, words in _OTHER_FIRST_IN_LINES.items()}
+_BEFORE_IN_LINE = "and but so or ok okay hi hello und aber oder also hallo en maar of dus hoi"
+_BEFORE = frozenset(_BEFORE_IN_LINE.split())
+"""Words before a question."""
+_VERB_ENDS = ("t", "en")
+_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
+_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
+_SAID_SO = re.compile(
+    r"\b(?:yes|ja)\b[\s,/\"'“”„]*(?:or|and|oder|und|of|en|/)?[\s,/\"'“”„]*\b(?:no|nein|nee)\b", re.IGNORECASE
+)
+
+
+def openings(question: str, refusal: str, tokens: Tokens, told: Iterable[str] = ()) -> list[list[int]]:
+    """What an answer must not begin with: runs of token ids.
+
+    Empty for questions that cannot be answered by yes or no, and where somebody asks for one of the two.
+
+    Args:
+        question: as it was searched for.
+        refusal: how the model says that the passages do not answer.
+        told: what the model is told besides by a client or an operator.
+    """
+    language = language_of(question)
+    if any(_SAID_SO.search(text) for text in (question, *told)) or not asks_yes_or_no(question, language):
+        return []
+    words = *_ANSWERS[language], _WORD.findall(question)[0].capitalize()
+    texts = *words, *map(str.lower, words), " ".join(refusal.split()[:REFUSAL_WORDS])
+    runs = {tuple(tokens.encode_content(space + text).ids) for text in texts for space in ("", " ")}
+    return sorted(map(list, runs))
+
+
+def asks_yes_or_no(question: str, language: str) -> bool:
+    """Whether one of its sentences begins with a verb, as questions do that yes or no answers.
+
+    Args:
+        language: an ISO 639 code; others than those of this file have no such questions.
+    """
+    return language in _ANSWERS and any(_begins_with_verb(part, language) for part in _SENTENCE.findall(question))
+
+
+def _begins_with_verb(sentence: str, language: str) -> bool:
+    words = _WORD.findall(sentence.replace("’", "'"))
+    words = list(itertools.dropwhile(lambda word: word.casefold() in _BEFORE, words))
+    if not words:
+        return False
+    first = words[0].casefold()
+    if first in _VERBS[language]:
+        return True
+    if len(words) == 1 or language == "en" or not sentence.rstrip().endswith("?"):
+        return False
+    names = words[1].casefold() in _SUBJECTS[language] or words[1][0].isupper()
+    return names and first.endswith(_VERB_ENDS) and first not in _OTHER_FIRST[language]

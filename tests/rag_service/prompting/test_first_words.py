@@ -1,0 +1,184 @@
+"""Which answers may not begin with yes or no, and which tokens that keeps back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rag_service.access.principal import Principal
+from rag_service.contract.schemas import QueryRequest
+from rag_service.prompting import conversation, questions
+from rag_service.prompting.conversation import Conversation, Message
+from rag_service.prompting.first_words import asks_yes_or_no, openings
+from rag_service.prompting.generation_options import Repetitions
+from rag_service.prompting.retrieved import Retrieved
+from rag_service.prompting.template import Templates
+from workers.broker.messages import GenerateJob, Segment
+from workers.tokens.tokenizer import Tokens
+
+ASKED = "Is the pool open on Mondays?"
+REFUSAL = Templates().of(ASKED).refusal
+PASSAGE: dict[str, Any] = {
+    "document_id": "d1",
+    "chunk_id": "d1:0",
+    "title": "Pool",
+    "heading": None,
+    "text": "The pool is closed on Mondays.",
+    "rank": 1,
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "language", "asks"),
+    [
+        ("Is the pool open on Mondays?", "en", True),
+        ("can i sell beer at the party", "en", True),
+        ("Don’t I need a permit?", "en", True),
+        ("And may dogs come along?", "en", True),
+        ("My son wants to climb alone. Is that allowed?", "en", True),
+        ("Can I cancel for free when it rains?", "en", True),
+        ("When is the pool open?", "en", False),
+        ("What is open on Mondays?", "en", False),
+        ("Until when can I cancel?", "en", False),
+        ("Opening hours?", "en", False),
+        ("The pool is open when?", "en", False),
+        ("Darf mein Hund auf den Spielplatz?", "de", True),
+        ("Und gibt es eine Ladestation?", "de", True),
+        ("Arbeitet Frau Hansen am Mittwoch?", "de", True),
+        ("Beträgt die Kaution 400 Euro?", "de", True),
+        ("Kriegen Studenten Ermäßigung?", "de", True),
+        ("Wann arbeitet Frau Hansen?", "de", False),
+        ("Mit welchem Bus komme ich hin?", "de", False),
+        ("Seit wann gilt die Regel?", "de", False),
+        ("Mag ik konijnen houden?", "nl", True),
+        ("is de winkel op dinsdag open", "nl", True),
+        ("Accepteert de winkel contant geld?", "nl", True),
+        ("Wat kost de winkel?", "nl", False),
+        ("Met wie moet ik bellen?", "nl", False),
+        ("Hoe laat opent de winkel?", "nl", False),
+        ("¿Está abierta la piscina?", "es", False),
+        ("游泳池周一开吗？", "zh", False),
+        ("", "en", False),
+        ("?!", "de", False),
+    ],
+)
+def test_questions_that_yes_or_no_answers(question: str, language: str, asks: bool) -> None:
+    assert asks_yes_or_no(question, language) == asks
+
+
+def begins_with(answer: str, runs: list[list[int]], tokens: Tokens) -> bool:
+    ids = tokens.encode_content(answer).ids
+    return any(ids[: len(run)] == run for run in runs)
+
+
+def test_yes_no_the_refusal_and_the_questions_first_word_are_kept_back(tokens: Tokens) -> None:
+    runs = openings(ASKED, REFUSAL, tokens)
+    for answer in ("Yes, it is.", " Yes.", "yes", "No.", " no", "Is it open?", REFUSAL, "The documents say nothing."):
+        assert begins_with(answer, runs, tokens), answer
+    for answer in ("The pool is closed.", " On Mondays", "Mondays", "Nothing", "Ja", "This document"):
+        assert not begins_with(answer, runs, tokens), answer
+
+
+def test_other_languages_keep_back_their_own(tokens: Tokens) -> None:
+    german = openings("Darf mein Hund auf den Platz?", "Die Dokumente sagen dazu nichts.", tokens)
+    dutch = openings("Mag mijn hond op het veld?", "De documenten zeggen dit niet.", tokens)
+    for word, own, other in (("Nein", german, dutch), ("Darf", german, dutch), ("Mag", dutch, german)):
+        assert begins_with(word, own, tokens)
+        assert not begins_with(word, other, tokens)
+    assert not begins_with("Niet-leden", dutch, tokens), "Nee alone"
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("When is the pool open?", ()),
+        (f"{ASKED} Answer with yes or no.", ()),
+        (f"Yes/no: {ASKED}", ()),
+        (ASKED, ("Answer “Yes” or “No” and nothing else.",)),
+        ("Darf mein Hund mit? Antworte mit Ja oder Nein.", ()),
+        ("Mag mijn hond mee? Zeg ja of nee.", ()),
+    ],
+)
+def test_who_asks_for_yes_or_no_may_get_it(tokens: Tokens, question: str, told: tuple[str, ...]) -> None:
+    assert openings(question, REFUSAL, tokens, told) == []
+
+
+def turn(
+    tokens: Tokens, yes_no: bool = False, passages: Any = (PASSAGE,), revised: Segment | None = None, **request: Any
+) -> GenerateJob:
+    """The job of a session's question."""
+    asked = {"question": ASKED, **request}
+    return questions.job(
+        QueryRequest(**asked),
+        Retrieved(str(asked["question"]), list(passages)),
+        [],
+        tokens,
+        principal=Principal(),
+        session_id="s",
+        answer_id="a",
+        collection="pool",
+        window=4000,
+        max_tokens=50,
+        template=Templates().of(ASKED),
+        grounded=True,
+        drafter="plain",
+        repetitions=Repetitions(0, 2, 0, 2),
+        yes_no=yes_no,
+        support=None,
+        revised=revised,
+    )
+
+
+def chat(tokens: Tokens, *messages: tuple[str, str], yes_no: bool = False, **request: Any) -> GenerateJob:
+    """The job of a client that keeps its own history."""
+    texts = tuple(Message(role=role, text=text) for role, text in messages)
+    return conversation.job(
+        Conversation(messages=texts, collection="pool", **request),
+        Retrieved(texts[-1].text if texts else ASKED, [PASSAGE]),
+        tokens,
+        principal=Principal(),
+        answer_id="a",
+        window=4000,
+        max_tokens=50,
+        template=Templates().of(ASKED),
+        grounded=True,
+        drafter="plain",
+        repetitions=Repetitions(0, 2, 0, 2),
+        yes_no=yes_no,
+        support=None,
+    )
+
+
+def test_answers_from_passages_are_kept_from_them(tokens: Tokens) -> None:
+    expected = openings(ASKED, REFUSAL, tokens)
+    assert expected
+    assert turn(tokens).sampling.openings == chat(tokens, ("user", ASKED)).sampling.openings == expected
+    assert turn(tokens).sampling.logit_bias == {}
+
+
+def test_other_answers_have_none(tokens: Tokens) -> None:
+    revised = Segment(kind="answer", key="a0", text="Closed.", ids=tokens.encode_content("Closed.").ids)
+    jobs = [
+        turn(tokens, yes_no=True),
+        turn(tokens, passages=()),
+        turn(tokens, question="Can you make it shorter?", revised=revised),
+        turn(tokens, question="When is the pool open?"),
+        chat(tokens, ("user", ASKED), yes_no=True),
+        chat(tokens, ("system", "Reply with yes or no."), ("user", ASKED)),
+        chat(tokens, ("user", ASKED), json_schema={"type": "object"}),
+        chat(tokens, prompt=ASKED),
+    ]
+    assert [job.sampling.openings for job in jobs] == [[]] * len(jobs)
+
+
+def test_an_earlier_answer_with_both_words_asks_for_neither(tokens: Tokens) -> None:
+    job = chat(tokens, ("user", "Which answers are there?"), ("assistant", "Yes or no."), ("user", ASKED))
+    assert job.sampling.openings
+
+
+def test_a_requests_own_bias_brings_a_token_back(tokens: Tokens) -> None:
+    yes, no = (tokens.encode_content(word).ids for word in ("Yes", "No"))
+    runs = turn(tokens, logit_bias={str(yes[0]): 5.0, str(no[0]): -5.0}).sampling.openings
+    assert yes not in runs
+    assert no in runs
