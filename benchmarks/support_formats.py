@@ -191,8 +191,9 @@ def job_of(
             own.passages_repetition_length,
             own.passages_repetition_times,
         ),
-        yes_no=own.yes_no,
-        support=Support(template, language_of(asked), templates.digest_of(template), own.abstain),
+        support=Support(
+            template, language_of(asked), templates.digest_of(template), own.abstain, own.support_threshold
+        ),
     )
 
 

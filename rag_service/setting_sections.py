@@ -75,12 +75,6 @@ class Answers(Section):
         "and calls of tools.",
     )
     passages_repetition_times: int = Field(default=2, ge=2, description="Fewest repeats that end such an answer.")
-    yes_no: bool = Field(
-        default=False,
-        description="Whether answers from passages may begin with yes or no. Small models say yes to most questions, "
-        "whatever the passages say; without it they state what the passages say. Set it for a model whose yes and no "
-        "can be relied on. English, German and Dutch; model servers say what they like.",
-    )
     min_run: int = Field(
         default=8,
         ge=2,

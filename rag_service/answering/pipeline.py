@@ -164,7 +164,6 @@ class Pipeline(Service):
             grounded=grounded,
             drafter=self.settings.drafter,
             repetitions=self._repetitions,
-            yes_no=self._yes_no,
             support=support,
             outdated=outdated,
             revised=revised,
@@ -199,7 +198,6 @@ class Pipeline(Service):
                 grounded=self._grounded(request),
                 drafter=self.settings.drafter,
                 repetitions=self._repetitions,
-                yes_no=self._yes_no,
                 support=support,
             )
             job = await anyio.to_thread.run_sync(make)
@@ -294,12 +292,7 @@ class Pipeline(Service):
         if not settings.support:
             return template, None
         language, digest = language_of(telling), self.templates.digest_of(template)
-        return template, Support(template, language, digest, abstain or settings.abstain)
-
-    @property
-    def _yes_no(self) -> bool:
-        """Whether answers from passages may begin with yes or no; those of a model server always may."""
-        return self.settings.answers.yes_no or self.settings.engine != "decoder"
+        return template, Support(template, language, digest, abstain or settings.abstain, settings.support_threshold)
 
     @property
     def _repetitions(self) -> Repetitions:

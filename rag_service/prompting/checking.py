@@ -5,12 +5,15 @@ Knows templates and prompts; the worker asks (`workers/worker/supporter.py`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from rag_service.prompting.first_words import openings
 from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.retrieved import Retrieved
 from rag_service.prompting.template import PromptTemplate, parts
 from workers.broker.messages import Abstain, Checking
+from workers.tokens.tokenizer import Tokens
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,17 +23,24 @@ class Support:
     language: of the question.
     digest: of all templates.
     abstain: what happens if the passages probably do not answer the question.
+    threshold: of answers with a warning.
     """
 
     template: PromptTemplate
     language: str
     digest: str
     abstain: Abstain
+    threshold: float
 
-    def of(self, question: str, retrieved: Retrieved, prompt: Prompt) -> Checking | None:
+    def of(
+        self, question: str, retrieved: Retrieved, prompt: Prompt, tokens: Tokens, told: Iterable[str] = ()
+    ) -> Checking | None:
         """For a question as its user wrote it; None if no passage is in the prompt.
 
         About a document that was chosen by its name nothing is refused: its passages are there.
+
+        Args:
+            told: what the model is told by the client, besides the question.
         """
         if not any(passage.get("in_prompt", True) for passage in prompt.passages):
             return None
@@ -44,6 +54,10 @@ class Support:
             prompt="" if retrieved.whole else self.digest,
             abstain="off" if retrieved.whole else self.abstain,
             refusal=self.template.refusal,
+            openings=[]
+            if retrieved.whole
+            else openings(asked, self.template.refusal, tokens, (self.template.system, *told)),
+            doubtful_below=self.threshold,
         )
 
     def of_edit(self, question: str, prompt: Prompt) -> Checking | None:

@@ -16,7 +16,6 @@ from rag_service.access.principal import Principal
 from rag_service.contract.schemas import AbstainOption, AnswerOptions, RetrievalOptions
 from rag_service.errors import BadRequest
 from rag_service.prompting.checking import Support
-from rag_service.prompting.first_words import openings
 from rag_service.prompting.generation_options import Repetitions, question_again, sampling, speculation
 from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import (
@@ -106,7 +105,6 @@ def job(
     grounded: bool,
     drafter: str,
     repetitions: Repetitions,
-    yes_no: bool,
     support: Support | None,
 ) -> GenerateJob:
     """The job of an answer that belongs to no session. Arguments and errors as `build`.
@@ -114,7 +112,6 @@ def job(
     Args:
         retrieved: the search and its passages.
         repetitions: when answers that repeat themselves end.
-        yes_no: whether an answer from passages may begin with yes or no.
         support: how its support is found; None for an answer without it.
     """
     built = build(
@@ -133,10 +130,7 @@ def job(
     prose = not (request.json_schema or request.calls or request.tools)
     repetition = repetitions.limit(prose and bool(built.passages))
     again = question_again(template, retrieved, request.question, built.passages) if prose else []
-    kept_back: list[list[int]] = []
-    if prose and built.passages and request.prompt is None and not yes_no:
-        told = [message.text for message in request.messages if message.role != "assistant"]
-        kept_back = openings(retrieved.query or request.question, template.refusal, tokens, (template.system, *told))
+    told = [message.text for message in request.messages if message.role != "assistant"]
     return make_job(
         answer_id,
         principal,
@@ -145,12 +139,14 @@ def job(
         collection=request.collection,
         question=request.question,
         turn=NO_TURN,
-        sampling=sampling(request, max_tokens, repetition, again, kept_back).model_copy(update=options),
+        sampling=sampling(request, max_tokens, repetition, again).model_copy(update=options),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
         json_schema=request.json_schema,
         calls=request.calls,
-        checking=support.of(request.question, retrieved, built) if support and prose and not retrieved.stated else None,
+        checking=support.of(request.question, retrieved, built, tokens, told)
+        if support and prose and not retrieved.stated
+        else None,
         stated=retrieved.stated,
         retrieval_query=retrieved.query,
         rewrite_ms=retrieved.rewrite_ms,

@@ -1,8 +1,9 @@
-"""First words: an answer to a question for a yes or no does not begin with either, nor with the question. Pure.
+"""First words that a second answer to a question for a yes or no may not have. Pure.
 
 A small model says yes to nearly every such question, whatever its passages say, and goes on in the words of the
-question. Kept from that, it says that the documents do not say, although they do. Kept from that, too, it states what
-they say (docs/decisions/rag-service.md). Whether that answers the question is for `support` to tell.
+question. Kept from that, it often says that the documents do not say, although they do. Kept from that, too, it states
+what they say, or something else. `workers/worker/second_answer.py` says when a second answer takes the first one's
+place.
 
 Knows words of English, German and Dutch, and token ids; knows no model and no passages.
 """
@@ -61,7 +62,7 @@ _SAID_SO = re.compile(
 
 
 def openings(question: str, refusal: str, tokens: Tokens, told: Iterable[str] = ()) -> list[list[int]]:
-    """What an answer must not begin with: runs of token ids.
+    """What a second answer must not begin with: runs of token ids.
 
     Empty for questions that cannot be answered by yes or no, and where somebody asks for one of the two.
 

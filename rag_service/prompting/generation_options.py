@@ -18,24 +18,13 @@ TELLING_CHARS = 120
 
 
 def sampling(
-    request: AnswerOptions,
-    max_tokens: int,
-    repetition: RepetitionLimit | None,
-    prompted: Sequence[str] = (),
-    openings: Iterable[list[int]] = (),
+    request: AnswerOptions, max_tokens: int, repetition: RepetitionLimit | None, prompted: Sequence[str] = ()
 ) -> Sampling:
-    """The sampling of one answer.
-
-    Args:
-        prompted: texts of the prompt that end an answer which repeats them.
-        openings: what it must not begin with; a bias of the request's own for a token may bring it back.
-    """
-    logit_bias = {int(token): bias for token, bias in request.logit_bias.items()}
+    """Args: prompted: texts of the prompt that end an answer which repeats them."""
     return Sampling(
         **request.model_dump(include=set(SamplingFields.model_fields)),
         max_tokens=max_tokens,
-        logit_bias=logit_bias,
-        openings=[opening for opening in openings if logit_bias.get(opening[0], 0.0) <= 0.0],
+        logit_bias={int(token): bias for token, bias in request.logit_bias.items()},
         seed=secrets.randbits(32) if request.seed is None else request.seed,
         stop=[*request.stops, *prompted],
         repetition=repetition,

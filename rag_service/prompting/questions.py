@@ -16,7 +16,6 @@ from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import prompt
 from rag_service.prompting.checking import Support
 from rag_service.prompting.documents import by_parts
-from rag_service.prompting.first_words import openings
 from rag_service.prompting.generation_options import Repetitions, question_again, sampling, speculation
 from rag_service.prompting.jobs import make_job
 from rag_service.prompting.retrieved import Retrieved
@@ -41,7 +40,6 @@ def job(
     grounded: bool,
     drafter: str,
     repetitions: Repetitions,
-    yes_no: bool,
     support: Support | None,
     outdated: Collection[int] = (),
     revised: Segment | None = None,
@@ -57,7 +55,6 @@ def job(
         grounded: whether retrieval is on.
         drafter: for requests that name none.
         repetitions: when answers that repeat themselves end.
-        yes_no: whether an answer from passages may begin with yes or no.
         support: how its support is found; None for an answer without it.
         outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
         revised: the last answer, if the request only says how to write it; the passages are that answer's.
@@ -92,10 +89,6 @@ def job(
             built = build([], max_tokens=max_tokens + len(notes) * by_parts.NOTES, notes=notes)
             built = built.citing(retrieved.passages, read)
     again = question_again(template, retrieved, request.question, built.passages)
-    kept_back: list[list[int]] = []
-    if built.passages and not (yes_no or revised):
-        told = template.system, *(turn.question for turn in turns)
-        kept_back = openings(retrieved.query or request.question, template.refusal, tokens, told)
     return make_job(
         answer_id,
         principal,
@@ -105,10 +98,10 @@ def job(
         question=request.question,
         turn=len(turns),
         outdated=sum(n >= built.dropped_turns for n in outdated),
-        sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again, kept_back),
+        sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,
-        checking=support.of(request.question, retrieved, built)
+        checking=support.of(request.question, retrieved, built, tokens, [turn.question for turn in turns])
         if support and not (retrieved.stated or revised)
         else None,
         doubtful=doubtful,

@@ -139,6 +139,7 @@ class FakeEngine:
         before_step: called with each sequence before its prefill (no tokens yet) and before its part of each pass; may
             block or raise.
         state: prompt ids -> what every layer that is read gives, a vector of one number.
+        second: the script of answers that must not begin as they like; `script` if None.
     """
 
     def __init__(
@@ -150,13 +151,16 @@ class FakeEngine:
         window: int = 8192,
         before_step: Callable[[Generation], None] = lambda sequence: None,
         state: Callable[[Sequence[int]], float] = lambda prompt: 0.0,
+        second: Callable[[Sequence[int]], list[int]] | None = None,
     ) -> None:
         self._state = state
+        self._second = second
         self._end = sorted(tokens.eos_ids)
         self._script = script or speak(tokens, "The quick brown fox jumps over the lazy dog.")
         self._tokens_per_step = tokens_per_step
         self._before_step = before_step
         self.target = SimpleNamespace(max_positions=window, vocab_size=tokens.vocab_size)
+        self._seconds: set[Generation] = set()
         self.passes: list[int] = []
         """How many sequences each pass held."""
 
@@ -194,6 +198,8 @@ class FakeEngine:
             domain=request.domain,
             resumed=request.resumed,
         )
+        if params.openings and self._second is not None:
+            self._seconds.add(sequence)
         if not request.resumed:
             sequence.states = {layer: torch.tensor([self._state(prompt_ids)]) for layer in request.read}
         return sequence
@@ -212,7 +218,8 @@ class FakeEngine:
         if sequence.finish_if_cancelled():
             return Step((), (), sequence.finish_reason)
         self._before_step(sequence)
-        answer = [*self._script(sequence.prompt)[sequence.params.choice :], *self._end[:1]]
+        script = self._second if self._second is not None and sequence in self._seconds else self._script
+        answer = [*script(sequence.prompt)[sequence.params.choice :], *self._end[:1]]
         first = len(sequence.tokens)
         sources = self._drafted(sequence, answer, count)
         tokens = sequence.extend(answer[first : first + len(sources) + 1])

@@ -92,6 +92,11 @@ class Relay:
                 self.pending = rest
         self.write()
 
+    def take_over(self, other: Relay) -> None:
+        """What another relay holds, in place of the answer that is held back."""
+        self.ids, self.texts, self.pending = other.ids, other.texts, other.pending
+        self.sources, self.logprobs, self.finish_reason = other.sources, other.logprobs, other.finish_reason
+
     def replace(self, ids: Sequence[int], texts: Sequence[str]) -> None:
         """Another answer in place of the one that is held back; it ends as a complete one."""
         self.ids, self.texts, self.pending = list(ids), list(texts), ""

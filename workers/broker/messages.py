@@ -52,8 +52,6 @@ class Sampling(SamplingFields, _Message):
 
     max_tokens: int = Field(default=256, ge=1, le=MOST_TOKENS)
     logit_bias: dict[int, float] = Field(default_factory=dict)
-    openings: list[list[int]] = Field(default_factory=list)
-    """Token ids that the answer must not begin with."""
     seed: int = Field(ge=0, lt=SEED_LIMIT)
     stop: list[str] = Field(default_factory=list, max_length=MOST_STOPS + 1)
     """A request's own, and the prompt's question."""
@@ -123,6 +121,10 @@ class Checking(_Message):
     abstain: Abstain = "warn"
     refusal: str = ""
     """The answer in place of one that is refused."""
+    openings: list[list[int]] = Field(default_factory=list)
+    """Token ids that a second answer does not begin with, if the first one does and has little support."""
+    doubtful_below: float = 0.0
+    """What little support is."""
 
 
 class SentenceSupport(_Message):

@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -37,6 +38,7 @@ from workers.sessions.streams import AnswerStream
 from workers.support.words.asking import begins
 from workers.tokens.text_stream import TextStream
 from workers.tokens.tokenizer import Tokens
+from workers.worker import second_answer
 from workers.worker.kv_store import Owner, answer_rows, rewrite_rows
 from workers.worker.runtime import GenerationHandle, Runtime
 from workers.worker.supporter import Supporter
@@ -82,7 +84,6 @@ def sampling_params(sampling: Sampling, tokens: Tokens, grammar: Grammar | None 
         )
     values = sampling.model_dump()
     values["stop"] = tuple(sampling.stop)
-    values["openings"] = tuple(map(tuple, sampling.openings))
     values["repetition"] = sampling.repetition and RepetitionStop(**sampling.repetition.model_dump())
     return SamplingParams(**values, stop_token_ids=tuple(sorted(tokens.eos_ids)), grammar=grammar)
 
@@ -126,24 +127,31 @@ def generate(
         if job.parts:
             job = noted(job, partial(_notes, job, tokens, passages, runtime, cancelled, besides), stream, cancelled)
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
-        refusing = job.checking is not None and job.checking.abstain == "refuse" and supporter is not None
-        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing)
+        checking = job.checking if supporter is not None else None
+        refusing = checking is not None and checking.abstain == "refuse"
+        # What was shown of an answer stays; without stored rows the passages would be read again.
+        twice = checking is not None and bool(checking.openings) and not before and runtime.store.on
+        relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing or twice)
         if relay.ids:
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
         grammar = (grammars or Grammars(tokens)).of_job(job)
         owner = _owner(job, parts)
-        handle = runtime.submit(
+        params = sampling_params(job.sampling, tokens, grammar)
+        submit = partial(
+            runtime.submit,
             prompt,
-            sampling_params(job.sampling, tokens, grammar),
-            cancelled,
+            cancelled=cancelled,
             segments=parts,
             drafter=job.speculation.drafter,
             max_nodes=job.speculation.max_nodes,
             corpora=corpora(job, tokens, store, passages),
             domain=f"{job.tenant}/{job.collection or ''}",
+            waiting=lambda answers: relay.patiently(partial(stream.write, WaitingEvent(answers=answers))),
+        )
+        handle = submit(
+            params,
             resumed=list(relay.ids),
             owner=owner,
-            waiting=lambda answers: relay.patiently(partial(stream.write, WaitingEvent(answers=answers))),
             read=supporter.reads(job) if supporter is not None else frozenset(),
         )
         first_token: float | None = None
@@ -154,21 +162,48 @@ def generate(
                 if first_token is None and step.tokens:
                     first_token = 1e3 * (time.perf_counter() - started)
                     refused = supporter.refuses(job, handle.states) if supporter is not None else None
-                if relay.held and refused is False and not begins(job.question, relay.text):
+                twice = twice and not refused and checking is not None and second_answer.may_follow(checking, relay.ids)
+                refusable = refusing and (refused is not False or begins(job.question, relay.text))
+                if relay.held and not (twice or refusable):
                     relay.show()
                 if refused or relay.finish_reason is not None:
                     break
         waited = sum(one.waited_ms for one in (*besides, handle))
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
+        prefill = stats.ms["prefill"]
         decoded = time.perf_counter()
         support = None
         if supporter is not None and relay.finish_reason != "cancelled":
-            ids_of = partial(_ids, tokens, passages)
-            text = "" if refused else relay.text
-            begun = bool(before)
-            support = supporter.support(job, text, ids_of, runtime, cancelled, owner, handle.states, begun, besides)
+            judge = partial(
+                supporter.support,
+                job,
+                assemble=partial(_ids, tokens, passages),
+                runtime=runtime,
+                cancelled=cancelled,
+                owner=owner,
+                states=handle.states,
+                begun=bool(before),
+                asked=besides,
+            )
+            support = judge("" if refused else relay.text)
+            if twice and checking and support and second_answer.is_wanted(checking, relay.ids, support):
+                judged = time.perf_counter()
+                again = submit(
+                    replace(params, openings=tuple(map(tuple, checking.openings))),
+                    owner=owner and replace(owner, borrows=True),
+                )
+                other = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, held=True)
+                better = second_answer.replaced(checking, relay, support, other, again, judge)
+                besides.append(handle if better else again)
+                if other.finish_reason == "cancelled":
+                    support = None
+                elif better is not None:
+                    support, stats = better, again.stats or stats
+                waited += again.waited_ms
+                prefill += 0.0 if again.stats is None else again.stats.ms["prefill"]
+                decoded += time.perf_counter() - judged
         generated = len(relay.ids)
-        if refusing:
+        if refusing or relay.held:
             support = decided(relay, support, job, tokens)
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0) + waited
@@ -180,9 +215,9 @@ def generate(
             speculation=speculation(job.speculation.drafter, stats),
             timings={
                 "queued": queued,
-                "prefill": stats.ms["prefill"],
+                "prefill": prefill,
                 "first_token": max((elapsed if first_token is None else first_token) - waited, 0.0),
-                "decode": max(1e3 * (decoded - started) - waited - stats.ms["prefill"], 0.0),
+                "decode": max(1e3 * (decoded - started) - waited - prefill, 0.0),
                 "total": queued + elapsed - waited,
                 **({"support": elapsed - 1e3 * (decoded - started)} if support else {}),
             },

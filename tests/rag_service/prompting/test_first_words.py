@@ -1,4 +1,4 @@
-"""Which answers may not begin with yes or no, and which tokens that keeps back."""
+"""Which second answers may not begin with yes or no, and which tokens that keeps back."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pytest
 from rag_service.access.principal import Principal
 from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import conversation, questions
+from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation, Message
 from rag_service.prompting.first_words import asks_yes_or_no, openings
 from rag_service.prompting.generation_options import Repetitions
@@ -18,7 +19,9 @@ from workers.broker.messages import GenerateJob, Segment
 from workers.tokens.tokenizer import Tokens
 
 ASKED = "Is the pool open on Mondays?"
-REFUSAL = Templates().of(ASKED).refusal
+TEMPLATE = Templates().of(ASKED)
+REFUSAL = TEMPLATE.refusal
+SUPPORT = Support(TEMPLATE, "en", "", "warn", 0.25)
 PASSAGE: dict[str, Any] = {
     "document_id": "d1",
     "chunk_id": "d1:0",
@@ -105,13 +108,13 @@ def test_who_asks_for_yes_or_no_may_get_it(tokens: Tokens, question: str, told: 
 
 
 def turn(
-    tokens: Tokens, yes_no: bool = False, passages: Any = (PASSAGE,), revised: Segment | None = None, **request: Any
-) -> GenerateJob:
-    """The job of a session's question."""
+    tokens: Tokens, passages: Any = (PASSAGE,), revised: Segment | None = None, whole: bool = False, **request: Any
+) -> list[list[int]]:
+    """The openings in the job of a session's question."""
     asked = {"question": ASKED, **request}
-    return questions.job(
+    job = questions.job(
         QueryRequest(**asked),
-        Retrieved(str(asked["question"]), list(passages)),
+        Retrieved(str(asked["question"]), list(passages), whole=whole),
         [],
         tokens,
         principal=Principal(),
@@ -120,65 +123,61 @@ def turn(
         collection="pool",
         window=4000,
         max_tokens=50,
-        template=Templates().of(ASKED),
+        template=TEMPLATE,
         grounded=True,
         drafter="plain",
         repetitions=Repetitions(0, 2, 0, 2),
-        yes_no=yes_no,
-        support=None,
+        support=SUPPORT,
         revised=revised,
     )
+    return openings_of(job)
 
 
-def chat(tokens: Tokens, *messages: tuple[str, str], yes_no: bool = False, **request: Any) -> GenerateJob:
-    """The job of a client that keeps its own history."""
+def chat(tokens: Tokens, *messages: tuple[str, str], **request: Any) -> list[list[int]]:
+    """The openings in the job of a client that keeps its own history."""
     texts = tuple(Message(role=role, text=text) for role, text in messages)
-    return conversation.job(
+    job = conversation.job(
         Conversation(messages=texts, collection="pool", **request),
-        Retrieved(texts[-1].text if texts else ASKED, [PASSAGE]),
+        Retrieved(texts[-1].text, [PASSAGE]),
         tokens,
         principal=Principal(),
         answer_id="a",
         window=4000,
         max_tokens=50,
-        template=Templates().of(ASKED),
+        template=TEMPLATE,
         grounded=True,
         drafter="plain",
         repetitions=Repetitions(0, 2, 0, 2),
-        yes_no=yes_no,
-        support=None,
+        support=SUPPORT,
     )
+    return openings_of(job)
 
 
-def test_answers_from_passages_are_kept_from_them(tokens: Tokens) -> None:
+def openings_of(job: GenerateJob) -> list[list[int]]:
+    if job.checking is None:
+        return []
+    assert job.checking.doubtful_below == SUPPORT.threshold
+    return job.checking.openings
+
+
+def test_jobs_of_answers_from_passages_have_openings(tokens: Tokens) -> None:
     expected = openings(ASKED, REFUSAL, tokens)
     assert expected
-    assert turn(tokens).sampling.openings == chat(tokens, ("user", ASKED)).sampling.openings == expected
-    assert turn(tokens).sampling.logit_bias == {}
+    assert turn(tokens) == chat(tokens, ("user", ASKED)) == expected
 
 
-def test_other_answers_have_none(tokens: Tokens) -> None:
+def test_other_jobs_have_none(tokens: Tokens) -> None:
     revised = Segment(kind="answer", key="a0", text="Closed.", ids=tokens.encode_content("Closed.").ids)
-    jobs = [
-        turn(tokens, yes_no=True),
+    found = [
         turn(tokens, passages=()),
         turn(tokens, question="Can you make it shorter?", revised=revised),
         turn(tokens, question="When is the pool open?"),
-        chat(tokens, ("user", ASKED), yes_no=True),
+        turn(tokens, whole=True),
         chat(tokens, ("system", "Reply with yes or no."), ("user", ASKED)),
         chat(tokens, ("user", ASKED), json_schema={"type": "object"}),
-        chat(tokens, prompt=ASKED),
     ]
-    assert [job.sampling.openings for job in jobs] == [[]] * len(jobs)
+    assert found == [[]] * len(found)
 
 
 def test_an_earlier_answer_with_both_words_asks_for_neither(tokens: Tokens) -> None:
-    job = chat(tokens, ("user", "Which answers are there?"), ("assistant", "Yes or no."), ("user", ASKED))
-    assert job.sampling.openings
-
-
-def test_a_requests_own_bias_brings_a_token_back(tokens: Tokens) -> None:
-    yes, no = (tokens.encode_content(word).ids for word in ("Yes", "No"))
-    runs = turn(tokens, logit_bias={str(yes[0]): 5.0, str(no[0]): -5.0}).sampling.openings
-    assert yes not in runs
-    assert no in runs
+    assert chat(tokens, ("user", "Which answers are there?"), ("assistant", "Yes or no."), ("user", ASKED))
