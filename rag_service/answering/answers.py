@@ -16,11 +16,11 @@ from typing import Any
 from rag_service.answering.names import NO_COLLECTION
 from rag_service.citing.citations import Citation, CitedPassage, Stated, carry, cite, stated
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
-from rag_service.contract.answer import Answer, CitationOut, PassageOut, PromptPart, SentenceOut, Version
+from rag_service.contract.answer import Answer, CitationOut, NearestOut, PassageOut, PromptPart, SentenceOut, Version
 from rag_service.contract.notes import DOUBTFUL
 from rag_service.errors import problem_document
 from rag_service.setting_sections import Answers
-from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Support
+from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Place, Support
 from workers.sessions.streams import AnswerRecord
 
 NO_PASSAGES = "No passage was found for this question, so the answer is not based on your documents."
@@ -31,6 +31,8 @@ FILTERED = (
 UNSUPPORTED = "The passages probably do not state this answer. Check it against the documents."
 UNANSWERED = "The passages probably do not answer this question. Check the answer against the documents."
 REFUSED = "The passages probably do not answer this question, so no answer is given."
+TO_CHECK = (UNSUPPORTED, UNANSWERED, REFUSED)
+"""Notes on answers that are told with the nearest sentence of the passages."""
 FAILURES = {
     "internal_error": 500,
     "upstream_cut": 502,
@@ -200,6 +202,7 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
     cited = citations(done, record["job"], tokens, settings)
     support = done.support
     supported = bool(cited) if support is None else support.support >= settings.support_threshold
+    note = _of_edit(done, record["job"]) or _note(record, support, supported, done.text)
     fields: dict[str, Any] = {}
     if support is not None:
         refused = support.abstained == "refused"
@@ -216,13 +219,29 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
         "answer": done.text,
         "citations": cited,
         "grounded": supported and not (support and support.abstained == "refused"),
-        "note": _of_edit(done, record["job"]) or _note(record, support, supported, done.text),
+        "note": note,
+        "nearest": _nearest(support.nearest, record["job"]) if support and note in TO_CHECK else None,
         "finish_reason": done.finish_reason,
         "usage": done.usage,
         "timings": _timings(done, record["job"]),
         "speculation": done.speculation,
         "support_missing": done.support_missing,
     }
+
+
+def _nearest(place: Place | None, job: GenerateJob) -> NearestOut | None:
+    if place is None:
+        return None
+    passage = [p for p in job.passages if p.get("in_prompt", True)][place.passage]
+    return NearestOut(
+        text=passage["text"][place.start : place.end],
+        title=passage["title"],
+        collection=passage.get("collection", job.collection or ""),
+        document_id=passage["document_id"],
+        chunk_id=passage["chunk_id"],
+        source_start=passage["source_start"] + place.start,
+        source_end=passage["source_start"] + place.end,
+    )
 
 
 def _timings(done: DoneEvent, job: GenerateJob) -> dict[str, float]:

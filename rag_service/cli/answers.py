@@ -113,14 +113,22 @@ def say_model(api: Api) -> None:
 def show(answer: dict[str, Any], screen: Console, verbose: bool) -> None:
     """Print the note, citations, passages and ids of an answer; if `verbose`, also how it was decoded."""
     screen.print()
-    if answer["note"]:
-        screen.print(answer["note"], style="yellow")
+    show_note(answer, screen)
     if answer["support"] is not None:
         screen.print(f"Support {answer['support']:.2f}{_support_remark(answer)}", style="dim")
     show_sources(answer, screen)
     screen.print(ids_line(answer), style="dim")
     for line in decoding_lines(answer) if verbose else ():
         screen.print(line, style="dim")
+
+
+def show_note(answer: dict[str, Any], screen: Console) -> None:
+    """Print what an answer is to be checked for, and the sentence of the passages that is nearest to the question."""
+    if answer["note"]:
+        screen.print(answer["note"], style="yellow")
+    if nearest := answer.get("nearest"):
+        said = " · ".join(cell.strip() for cell in nearest["text"].split("|") if cell.strip())
+        screen.print(f"Nearest in the documents: “{said}” ({nearest['title']})", style="yellow", markup=False)
 
 
 def _support_remark(answer: dict[str, Any]) -> str:

@@ -24,6 +24,18 @@ class CitationOut(ResponseBody):
     support: float | None = Field(default=None, description="Of the answer's sentence that it is in.")
 
 
+class NearestOut(ResponseBody):
+    """A sentence of a passage: a document's code points `source_start` to `source_end`."""
+
+    text: str
+    title: str
+    collection: str = ""
+    document_id: str
+    chunk_id: str
+    source_start: int
+    source_end: int
+
+
 class SentenceOut(ResponseBody):
     """A sentence of an answer, in code points."""
 
@@ -103,6 +115,11 @@ class Answer(ResponseBody):
         description="Whether `support` is at least `RAG_ANSWERS__SUPPORT_THRESHOLD`. It will go: read `support`.",
     )
     note: str | None = Field(default=None, description="A remark if the passages probably do not state the answer.")
+    nearest: NearestOut | None = Field(
+        default=None,
+        description="Of an answer with such a remark: the sentence of the passages that has most of what was asked. It "
+        "need not answer. Null if none has much of it.",
+    )
     passages: list[PassageOut]
     passages_dropped: int = Field(default=0, description="Retrieved passages that did not fit the model's window.")
     passages_left: int = Field(

@@ -43,6 +43,11 @@ class GivenAnswer(Result):
     )
     calibrated: bool | None = Field(description="False: `support` only orders answers.")
     warning: str | None = Field(description="Why not to rely on the answer; null if nothing is known against it.")
+    nearest: str | None = Field(
+        default=None,
+        description="With such a warning: the sentence of the documents that has most of what was asked. It need not "
+        "answer. Null if none has much of it.",
+    )
     search_note: str | None = Field(
         description="Why the search used a follow-up as it was typed; null if the question was searched as it is meant."
     )
@@ -56,6 +61,8 @@ class GivenAnswer(Result):
         parts = [self.answer]
         if self.warning is not None:
             parts.append(f"Warning: {self.warning}")
+        if self.nearest is not None:
+            parts.append(f"Nearest in the documents: {self.nearest}")
         if self.search_note is not None:
             parts.append(f"Note: {self.search_note}")
         if self.finish_reason not in ("stop", None):
@@ -78,6 +85,7 @@ def given(answer: Answer) -> GivenAnswer:
         support=answer.support,
         calibrated=answer.calibrated,
         warning=answer.note,
+        nearest=None if answer.nearest is None else f"“{answer.nearest.text}” ({answer.nearest.title})",
         search_note=answer.search_note,
         refused=answer.abstained == "refused",
         collection=answer.collection,

@@ -19,6 +19,7 @@ def grounding(answer: Answer) -> dict[str, Any]:
         **answer.model_dump(include={"support", "sentences", "answerable", "calibrated", "abstained"}),
         "grounded": answer.grounded,
         "note": answer.note,
+        "nearest": answer.nearest and answer.nearest.model_dump(),
         "retrieval_query": answer.retrieval_query,
         "search_note": answer.search_note,
     }

@@ -140,6 +140,15 @@ class SentenceSupport(_Message):
     """Code points of the passage's text."""
 
 
+class Place(_Message):
+    """The code points start:end of a passage's text; `passage` is its index among those of the job that are in the
+    prompt."""
+
+    passage: int
+    start: int
+    end: int
+
+
 class Support(_Message):
     """How far the passages state an answer."""
 
@@ -153,6 +162,8 @@ class Support(_Message):
     sentences: list[SentenceSupport] = Field(default_factory=list)
     signals: dict[str, float] = Field(default_factory=dict)
     """What both chances were computed from."""
+    nearest: Place | None = None
+    """The sentence of the passages with most of what was asked; None if none has much of it."""
 
 
 class Stated(_Message):

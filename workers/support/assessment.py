@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from workers.broker.messages import Checking, GenerateJob, SentenceSupport, Support
+from workers.broker.messages import Checking, GenerateJob, Place, SentenceSupport, Support
 from workers.support.calibration import Calibration
 from workers.support.evidence import Evidence, Found
 from workers.support.passages.sentences import sentences
@@ -45,6 +45,7 @@ def assess(
     weakest = min(found, key=lambda one: (not one.denied, one.evidence), default=Found())
     signals = {**common, "evidence": weakest.evidence, "covered": weakest.covered}
     answerable = calibration.answerable.chance(signals)
+    nearest = evidence.nearest()
     return Support(
         support=round(_chance(weakest, common, calibration), DIGITS),
         answerable=round(answerable, DIGITS),
@@ -62,6 +63,7 @@ def assess(
             for (start, end), one, chance in zip(spans, found, chances, strict=True)
         ],
         signals={name: round(value, 4) for name, value in signals.items()},
+        nearest=None if nearest is None else Place(passage=nearest.passage, start=nearest.start, end=nearest.end),
     )
 
 

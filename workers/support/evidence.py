@@ -37,6 +37,12 @@ from workers.support.words.word_forms import heads, near
 
 CONTRADICTED = 0.2
 """What is left of the evidence of a sentence that says the opposite, or another number."""
+INSIDE = 0.6
+"""Weight of what a sentence has of the question itself, beside what it has together with its headings."""
+PER_WORD = 0.02
+"""A longer sentence has words of the question by chance."""
+NEAR = 0.25
+"""Least of the question that the nearest sentence has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +106,24 @@ class Evidence:
         found = self._of_answer(claims)
         lacking = lacks_price(words_of(" ".join(claims)), self._question.words)
         return [replace(one, denied=one.denied or lacking) for one in found]
+
+    def nearest(self) -> Statement | None:
+        """The sentence with most of what was asked, in itself and in the headings above it; None if that is little.
+
+        It need not answer. Of equals the first one, of the best passage; headings are none.
+        """
+        if not self._question.sought:
+            return None
+        said = (one for one in self._statements if not one.words <= one.heading)
+        best = max(said, key=self._nearness, default=None)
+        return best if best is not None and self._nearness(best) >= NEAR else None
+
+    def _nearness(self, statement: Statement) -> float:
+        inside, both = (
+            self._weights.of_question(words, self._question.sought)
+            for words in (statement.words, statement.words | statement.heading)
+        )
+        return (INSIDE * inside + (1 - INSIDE) * both) / (1 + PER_WORD * len(statement.words))
 
     def _of_answer(self, claims: Sequence[str]) -> list[Found]:
         first = [self._best(claim, self._weights.of_question) for claim in claims]

@@ -38,6 +38,7 @@ _BRINGING_IN_LINES = """
 BRINGING = frozenset(_BRINGING_IN_LINES.split())
 """Who brings a guest asks whether the guest may come along."""
 JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
+_HOW = frozenset(("how", "wie", "hoe"))
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -52,6 +53,7 @@ class Question:
         vocabulary: of its language.
         words: all of its words.
         content: its content words, and `asked` the same as a set.
+        sought: its content words without those behind "how": how long, how much.
         names: those that begin with a capital or a digit.
         chooses: it offers a choice: "or".
         condition: the content words behind its "if", where there is a number among them.
@@ -74,6 +76,8 @@ class Question:
         self.words = words_of(text)
         self.content = self.vocabulary.content(self.words)
         self.asked = frozenset(self.content)
+        of_how = [word for how, word in pairwise(self.words) if how in _HOW]
+        self.sought = [word for word in self.content if word not in self.vocabulary.content(of_how)]
         self.names = self.vocabulary.of(" ".join(_names(text)))
         self.chooses = any(word in self.words for word in _OR.get(language, ()))
         under = self.vocabulary.content(condition(self.words))

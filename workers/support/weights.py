@@ -32,9 +32,13 @@ class Weights:
         whole = sum(map(self._weight, words))
         return sum(self._weight(word) for word in words if word in there) / whole if whole else 0.0
 
-    def of_question(self, there: frozenset[str]) -> float:
-        """Share of what was asked that is there; of a word that only another form has, such as a compound, a part."""
-        asked = self._question.content
+    def of_question(self, there: frozenset[str], asked: Sequence[str] | None = None) -> float:
+        """Share of what was asked that is there; of a word that only another form has, such as a compound, a part.
+
+        Args:
+            asked: content words of the question; None: all.
+        """
+        asked = self._question.content if asked is None else asked
         whole = sum(map(self._weight, asked))
         told = {word: 1.0 if word in there else RELATED * near(word, there) for word in asked}
         return sum(self._weight(word) * share for word, share in told.items()) / whole if whole else 1.0

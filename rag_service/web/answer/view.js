@@ -40,11 +40,12 @@ export class AnswerView {
     this._status = el("p", { class: "working", text: t("Looking for passages…") });
     this._search = el("p", { class: "place search", hidden: true });
     this._warning = el("p", { class: "warning", hidden: true });
+    this._nearest = el("p", { class: "nearest", hidden: true });
     this._foot = el("div", { class: "answer-foot" });
     this.meter = new Meter();
     this.element = el("div", { class: "answer", "aria-busy": "true" },
       title ? el("h3", { class: "column-title", text: title }) : null,
-      this._search, this._status, this._warning, this.text.element, this._foot, this.meter.element);
+      this._search, this._status, this._warning, this._nearest, this.text.element, this._foot, this.meter.element);
   }
 
   get running() {
@@ -191,6 +192,7 @@ export class AnswerView {
     this._warning.hidden = !(warns && answer.note);
     const note = answer.note ? said(answer.note) : null;
     this._warning.textContent = warns ? note ?? "" : "";
+    this._showNearest(answer);
     const ending = ENDINGS[answer.finish_reason];
     const notes = [warns ? null : note, ending ? t(ending) : null, answer.answer ? null : t("The answer is empty.")];
     if (answer.passages_dropped) {
@@ -229,6 +231,19 @@ export class AnswerView {
   _showSearch({ retrieval_query: query, search_note: note }) {
     this._search.hidden = !note && (!query || query === this.question);
     this._search.textContent = note ? t(note) : t("Looked for “{query}”", { query });
+  }
+
+  /** Shows the sentence of the passages that is nearest to the question, of an answer that has to be checked. */
+  _showNearest({ nearest, passages }) {
+    const index = nearest ? passages.findIndex((one) => one.chunk_id === nearest.chunk_id
+      && one.document_id === nearest.document_id && one.collection === nearest.collection) : -1;
+    this._nearest.hidden = index < 0;
+    if (index < 0) return;
+    const from = nearest.source_start - passages[index].source_start;
+    const mark = { passage: index, from, to: from + nearest.source_end - nearest.source_start };
+    const words = nearest.text.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · "); // a row of a table
+    const open = button(`“${words}”`, () => this._sources.show(mark, passages, this.collection, open), { class: "link" });
+    this._nearest.replaceChildren(t("Nearest in the documents:"), " ", open);
   }
 
   _legend(passages, kinds, answer) {

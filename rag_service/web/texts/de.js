@@ -131,6 +131,7 @@ export default {
   "{n} sources": "{n} Quellen",
   "{n} other answer": "{n} andere Antwort",
   "{n} other answers": "{n} andere Antworten",
+  "Nearest in the documents:": "Am nächsten in den Dokumenten:",
   "The passages probably do not state this answer. Check it against the documents.": "Die Textstellen sagen das wahrscheinlich nicht. Prüfen Sie es an den Dokumenten.",
   "The passages probably do not answer this question. Check the answer against the documents.": "Die Textstellen beantworten diese Frage wahrscheinlich nicht. Prüfen Sie die Antwort an den Dokumenten.",
   "The passages probably do not answer this question, so no answer is given.": "Die Textstellen beantworten diese Frage wahrscheinlich nicht, deshalb wird keine Antwort gegeben.",

@@ -131,6 +131,7 @@ export default {
   "{n} sources": "{n} bronnen",
   "{n} other answer": "{n} ander antwoord",
   "{n} other answers": "{n} andere antwoorden",
+  "Nearest in the documents:": "Het dichtstbij in de documenten:",
   "The passages probably do not state this answer. Check it against the documents.": "De passages zeggen dit waarschijnlijk niet. Controleer het in de documenten.",
   "The passages probably do not answer this question. Check the answer against the documents.": "De passages beantwoorden deze vraag waarschijnlijk niet. Controleer het antwoord in de documenten.",
   "The passages probably do not answer this question, so no answer is given.": "De passages beantwoorden deze vraag waarschijnlijk niet, dus er wordt geen antwoord gegeven.",

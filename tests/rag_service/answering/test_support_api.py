@@ -278,3 +278,27 @@ async def test_a_question_with_braces_is_asked_as_it_is(client: httpx.AsyncClien
 async def test_another_word_is_rejected(client: httpx.AsyncClient, value: Any) -> None:
     response = await client.post("/v1/query", json={**ASKED, "abstain": value})
     assert response.status_code == (200 if value is None else 422)
+
+
+@pytest.mark.parametrize("abstain", ["warn", "refuse"])
+async def test_a_doubtful_answer_comes_with_the_nearest_sentence(
+    client: httpx.AsyncClient, stage: Stage, abstain: str
+) -> None:
+    stage.text, stage.verdict = "The lazy cat sleeps.", "No"
+    answer = await ask(client, abstain=abstain)
+    nearest = answer["nearest"]
+    assert answer["abstained"] == {"warn": "warned", "refuse": "refused"}[abstain]
+    assert nearest["text"] == STATED
+    (passage,) = [one for one in answer["passages"] if one["chunk_id"] == nearest["chunk_id"]]
+    start, end = (nearest[name] - passage["source_start"] for name in ("source_start", "source_end"))
+    assert passage["text"][start:end] == STATED
+    assert [nearest[name] for name in ("title", "collection", "document_id")] == [
+        passage[name] for name in ("title", "collection", "document_id")
+    ]
+
+
+async def test_an_answer_that_needs_no_check_has_no_nearest_sentence(client: httpx.AsyncClient, stage: Stage) -> None:
+    assert (await ask(client))["nearest"] is None
+    stage.verdict = "No"
+    assert (await ask(client, abstain="off"))["nearest"] is None
+    assert (await ask(client, retrieval={"mode": "none"}))["nearest"] is None

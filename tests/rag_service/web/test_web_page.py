@@ -105,10 +105,19 @@ async def test_a_warning_stands_above_a_doubtful_answer(
     await expect(warning).to_have_text(re.compile("probably do not answer this question"))
     above, text = await warning.bounding_box(), await turn.locator(".answer-text").bounding_box()
     assert above["y"] + above["height"] <= text["y"]
+    nearest = turn.locator(".nearest")
+    await expect(nearest).to_contain_text("Nearest in the documents: “")
+    await nearest.get_by_role("button").click()
+    quoted = (await nearest.get_by_role("button").inner_text()).strip("“”")
+    assert quoted == QUOTED
+    await expect(visit.page.locator("#passages .active mark").first).to_be_visible()
+    marked = "".join(await visit.page.locator("#passages .active mark").all_inner_texts())
+    assert marked.split()[:3] == quoted.split()[:3]
     scene.stage.answers[FOLLOW_UP] = "Only the general counsel can lift a legal hold."
     await visit.ask(FOLLOW_UP)
     turn = await visit.answered(1)
     await expect(turn.locator(".warning")).to_be_hidden()
+    await expect(turn.locator(".nearest")).to_be_hidden()
     await turn.get_by_text("How it was made").click()
     await expect(turn.get_by_text("by its words alone")).to_be_visible()
 

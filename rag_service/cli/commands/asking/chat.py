@@ -22,6 +22,7 @@ from rag_service.cli.answers import (
     ids_line,
     listen,
     say_model,
+    show_note,
     show_sources,
     sources_line,
 )
@@ -228,8 +229,7 @@ class Conversation:
         if self._screen is None:
             print(json.dumps(self.last, ensure_ascii=False), flush=True)
             return
-        if self.last["note"]:
-            self._screen.print(self.last["note"], style="yellow")
+        show_note(self.last, self._screen)
         if line := sources_line(self.last):
             self._screen.print(line, style="dim")
         if self.last["finish_reason"] in ("length", "repetition"):

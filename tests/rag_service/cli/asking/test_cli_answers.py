@@ -58,6 +58,14 @@ def test_what_a_support_is_short_of_is_said_as_it_is(
     assert said in capsys.readouterr().out
 
 
+def test_a_doubtful_answer_is_told_with_the_nearest_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    answer: dict[str, Any] = {"note": "Check it.", "nearest": {"text": "| Dog | [free] |", "title": "Fares"}}
+    answers.show_note(answer, out())
+    assert capsys.readouterr().out.splitlines() == ["Check it.", "Nearest in the documents: “Dog · [free]” (Fares)"]
+    answers.show_note({"note": None}, out())
+    assert capsys.readouterr().out == ""
+
+
 def test_what_a_conversation_shows_of_the_sources_is_a_line() -> None:
     passages = [{"chunk_id": f"c{n}", "rank": n, "title": f"{n}.md", "heading": "Top"} for n in range(1, 6)]
     cited = [{"chunk_id": f"c{n}"} for n in (2, 1, 2, 3, 4)]

@@ -1,0 +1,73 @@
+"""The sentence of the passages that is nearest to a question: what a reader looks up when the answer is doubtful."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.support.evidence import Evidence
+
+RULES = """## Luggage
+
+Folded electric scooters count as hand luggage if they weigh no more than 15 kg. Bicycles stay on the car deck.
+
+## Animals
+
+Dogs up to 10 kg travel free. They are not allowed in the restaurant; assistance dogs may go everywhere."""
+PRICES = """## Harbour museum
+
+| | Museum | Lighthouse |
+| --- | --- | --- |
+| Adults | 8.00 | 3.00 |
+| Annual ticket | 22.00 | not included |
+
+The museum is closed on Mondays, except for Easter Monday."""
+
+
+def nearest(question: str, language: str = "en", passages: tuple[str, ...] = (RULES, PRICES)) -> str | None:
+    found = Evidence(question, passages, language, ["On board", "Museum"][: len(passages)]).nearest()
+    if found is None:
+        return None
+    text = passages[found.passage][found.start : found.end]
+    assert text == found.text
+    return text
+
+
+@pytest.mark.parametrize(
+    ("question", "begins"),
+    [
+        ("Does a folded e-scooter of 18 kg count as hand luggage?", "Folded electric scooters"),
+        ("Are dogs allowed in the restaurant?", "They are not allowed"),
+        ("Is the museum open on Easter Monday?", "The museum is closed"),
+        ("Is there an annual ticket?", "| Annual ticket"),
+        ("How long are dogs banned from the restaurant?", "They are not allowed"),
+    ],
+)
+def test_it_has_most_of_what_was_asked(question: str, begins: str) -> None:
+    found = nearest(question)
+    assert found is not None
+    assert found.startswith(begins)
+
+
+def test_other_languages() -> None:
+    text = "Der Grillplatz ist bis 22 Uhr offen. Kinder unter 8 Jahren müssen auf den Stegen eine Schwimmweste tragen."
+    found = nearest("Muss mein Sohn auf dem Steg eine Schwimmweste anhaben?", "de", (text,))
+    assert found is not None
+    assert found.startswith("Kinder")
+
+
+@pytest.mark.parametrize("question", ["Who wrote Hamlet?", "", "Is it?", "?!"])
+def test_there_is_none_for_what_no_passage_speaks_of(question: str) -> None:
+    assert nearest(question) is None
+    assert nearest("Are dogs allowed?", passages=()) is None
+
+
+def test_a_heading_is_none() -> None:
+    found = nearest("What about the harbour museum?", passages=(PRICES,))
+    assert found is None or not found.startswith("#")
+
+
+def test_of_equals_the_first_one_of_the_best_passage() -> None:
+    same = "Dogs travel free."
+    found = Evidence("Do dogs travel free?", [same, same]).nearest()
+    assert found is not None
+    assert (found.passage, found.start) == (0, 0)
