@@ -162,6 +162,8 @@ class Support(_Message):
     sentences: list[SentenceSupport] = Field(default_factory=list)
     signals: dict[str, float] = Field(default_factory=dict)
     """What both chances were computed from."""
+    spoken: float = 1.0
+    """Share of what was asked that the answer has in its words, 0 to 1."""
     nearest: Place | None = None
     """The sentence of the passages with most of what was asked; None if none has much of it."""
 

@@ -63,6 +63,7 @@ def assess(
             for (start, end), one, chance in zip(spans, found, chances, strict=True)
         ],
         signals={name: round(value, 4) for name, value in signals.items()},
+        spoken=round(evidence.spoken(text), DIGITS),
         nearest=None if nearest is None else Place(passage=nearest.passage, start=nearest.start, end=nearest.end),
     )
 

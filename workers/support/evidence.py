@@ -118,6 +118,11 @@ class Evidence:
         best = max(said, key=self._nearness, default=None)
         return best if best is not None and self._nearness(best) >= NEAR else None
 
+    def spoken(self, text: str) -> float:
+        """Share of what was asked that a text has, by weight; of an answer that repeats none of the question, 0."""
+        words = frozenset(self._question.vocabulary.content(words_of(text)))
+        return self._weights.of_question(words, self._question.sought)
+
     def _nearness(self, statement: Statement) -> float:
         inside, both = (
             self._weights.of_question(words, self._question.sought)

@@ -19,6 +19,8 @@ from workers.worker.runtime import GenerationHandle
 
 MOST_HELD = 64
 """Tokens of a first answer that are held back; a longer one is shown, and stays."""
+LEAST_SPOKEN = 0.25
+"""Of what was asked, a second answer has more than this in its words: a quotation of something else is no answer."""
 
 
 def may_follow(checking: Checking, ids: Sequence[int]) -> bool:
@@ -42,7 +44,7 @@ def replaced(
     handle: GenerationHandle,
     judge: Callable[[str], Support | None],
 ) -> Support | None:
-    """Decode the second answer, and put it in the place of the first one if the passages state it.
+    """Decode the second answer, and put it in the place of the first one if it is better.
 
     Args:
         first, support: the first answer, held back. It ends as cancelled if the second one is.
@@ -61,7 +63,12 @@ def replaced(
         first.finish_reason = "cancelled"
         return None
     found = judge(second.text)
-    if found is None or found.support < checking.doubtful_below or found.support <= support.support:
+    if found is None or not _is_better(checking, support, found):
         return None
     first.take_over(second)
     return found
+
+
+def _is_better(checking: Checking, first: Support, second: Support) -> bool:
+    """Whether the passages state the second answer, and the first one less, and it speaks of what was asked."""
+    return second.support >= checking.doubtful_below and second.support > first.support and second.spoken > LEAST_SPOKEN

@@ -71,3 +71,17 @@ def test_of_equals_the_first_one_of_the_best_passage() -> None:
     found = Evidence("Do dogs travel free?", [same, same]).nearest()
     assert found is not None
     assert (found.passage, found.start) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("Dogs are not allowed in the restaurant.", 0.99, 1.0),
+        ("The restaurant opens at noon.", 0.2, 0.8),
+        ("Bicycles stay on the car deck.", 0.0, 0.0),
+        ("", 0.0, 0.0),
+    ],
+)
+def test_how_much_of_what_was_asked_a_text_speaks_of(text: str, least: float, most: float) -> None:
+    spoken = Evidence("Are dogs allowed in the restaurant?", [RULES, PRICES]).spoken(text)
+    assert least <= spoken <= most

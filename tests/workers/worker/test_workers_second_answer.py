@@ -35,6 +35,7 @@ class Stage:
     asked: list[bool] = field(default_factory=list)
     """Of each answer, whether it may not begin as it likes."""
     before_second: Callable[[], object] = lambda: None
+    passage: str = PASSAGE
     rows: bool = True
     slow: bool = False
 
@@ -74,7 +75,8 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> A
     def asked(before: Callable[[AnswerStream], None] | None = None, **changes: Any) -> DoneEvent:
         nonlocal number
         number += 1
-        made = job(tokens, f"a{number}", **changes)
+        passages = [{"title": "Foxes", "text": stage.passage, "chunk_id": "c", "document_id": "d"}]
+        made = job(tokens, f"a{number}", passages=passages, **changes)
         queue.enqueue_generate(made)
         if before is not None:
             before(AnswerStream(client, "default", made.answer_id))
@@ -175,6 +177,14 @@ def test_no_other_answer_gets_a_second_one(ask: Ask, stage: Stage, client: Any, 
     texts = shown(client, "a1")
     assert len(texts) == 1 if pieces == 1 else len(texts) >= pieces
     assert pieces < 9 or len(done.ids) > MOST_HELD
+
+
+def test_a_quotation_of_something_else_does_not(ask: Ask, stage: Stage) -> None:
+    """The passage states it, but it has no word of the question."""
+    stage.passage = f"{PASSAGE} Zebras graze near the river."
+    stage.second = "Zebras graze near the river."
+    done = ask()
+    assert (done.text, stage.times) == (FIRST, 2)
 
 
 @pytest.mark.parametrize("change", [{"openings": []}, {"doubtful_below": 0.0}])
