@@ -35,7 +35,6 @@ class Stage:
     asked: list[bool] = field(default_factory=list)
     """Of each answer, whether it may not begin as it likes."""
     before_second: Callable[[], object] = lambda: None
-    passage: str = PASSAGE
     rows: bool = True
     slow: bool = False
 
@@ -75,8 +74,7 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> A
     def asked(before: Callable[[AnswerStream], None] | None = None, **changes: Any) -> DoneEvent:
         nonlocal number
         number += 1
-        passages = [{"title": "Foxes", "text": stage.passage, "chunk_id": "c", "document_id": "d"}]
-        made = job(tokens, f"a{number}", passages=passages, **changes)
+        made = job(tokens, f"a{number}", **changes)
         queue.enqueue_generate(made)
         if before is not None:
             before(AnswerStream(client, "default", made.answer_id))
@@ -181,9 +179,13 @@ def test_no_other_answer_gets_a_second_one(ask: Ask, stage: Stage, client: Any, 
 
 def test_a_quotation_of_something_else_does_not(ask: Ask, stage: Stage) -> None:
     """The passage states it, but it has no word of the question."""
-    stage.passage = f"{PASSAGE} Zebras graze near the river."
-    stage.second = "Zebras graze near the river."
+    stage.second = "It jumps over the lazy dog."
     done = ask()
+    assert (done.text, stage.times) == (FIRST, 2)
+
+
+def test_a_better_one_that_is_doubtful_itself_does_not(ask: Ask, stage: Stage) -> None:
+    done = ask(checking={"doubtful_below": 1.5})
     assert (done.text, stage.times) == (FIRST, 2)
 
 
