@@ -45,6 +45,7 @@ class Support:
         if not any(passage.get("in_prompt", True) for passage in prompt.passages):
             return None
         asked, written = retrieved.query or question, parts(self.template.check)
+        read = retrieved.in_full(question)
         return Checking(
             question="" if retrieved.whole else asked,  # a summary has few words of the question for it
             language=self.language,
@@ -56,9 +57,14 @@ class Support:
             refusal=self.template.refusal,
             openings=[]
             if retrieved.whole
-            else openings(asked, self.template.refusal, tokens, (self.template.system, *told)),
+            else openings(read, self.template.refusal, tokens, (question, *self._forms, *told)),
             doubtful_below=self.threshold,
         )
+
+    @property
+    def _forms(self) -> tuple[str, ...]:
+        """What an operator, or a request, may tell the model of its answers."""
+        return self.template.system, self.template.question
 
     def of_edit(self, question: str, prompt: Prompt) -> Checking | None:
         """For an edit of an answer to this question: the model is not asked, and nothing is warned of or refused, since

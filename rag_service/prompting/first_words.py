@@ -54,11 +54,17 @@ _BEFORE_IN_LINE = "and but so or ok okay hi hello und aber oder also hallo en ma
 _BEFORE = frozenset(_BEFORE_IN_LINE.split())
 """Words before a question."""
 _VERB_ENDS = ("t", "en")
-_SENTENCE = re.compile(r"[^.!?]+[.!?]*")
-_WORD = re.compile(r"[^\W\d_]+(?:['’][^\W\d_]+)?")
-_SAID_SO = re.compile(
-    r"\b(?:yes|ja)\b[\s,/\"'“”„]*(?:or|and|oder|und|of|en|/)?[\s,/\"'“”„]*\b(?:no|nein|nee)\b", re.IGNORECASE
+_SENTENCE = re.compile(r"[^.!?:;]+[.!?:;]*")
+_WORD = re.compile(r"[^\W_]+(?:['’-][^\W_]+)*")
+_SAID_SO = re.compile(r"\b(?:yes|ja)\b[^.!?]{0,60}?\b(?:no|nein|nee)\b|\by\s*/\s*n\b", re.IGNORECASE)
+"""Somebody asks for one of the two."""
+_TELLS = re.compile(
+    r"\b(?:you|sie|ihr|du|je|jullie|u)\b\W+(?:\w+\W+){0,4}?"
+    r"(?:tell|explain|describe|list|summari[sz]e|name|give|erklär\w*|beschreib\w*|nenn\w*|aufzähl\w*|zusammenfass\w*|"
+    r"sagen|uitleg\w*|beschrijv\w*|noem\w*|opnoem\w*|samenvat\w*|zeggen|vertel\w*)\b",
+    re.IGNORECASE,
 )
+"""Asks for more than yes or no: "Can you tell me when …"."""
 
 
 def openings(question: str, refusal: str, tokens: Tokens, told: Iterable[str] = ()) -> list[list[int]]:
@@ -67,37 +73,42 @@ def openings(question: str, refusal: str, tokens: Tokens, told: Iterable[str] = 
     Empty for questions that cannot be answered by yes or no, and where somebody asks for one of the two.
 
     Args:
-        question: as it was searched for.
+        question: as the model reads it.
         refusal: how the model says that the passages do not answer.
         told: what the model is told besides by a client or an operator.
     """
     language = language_of(question)
-    if any(_SAID_SO.search(text) for text in (question, *told)) or not asks_yes_or_no(question, language):
+    verb = verb_of(question, language)
+    if verb is None or any(_SAID_SO.search(text) for text in (question, *told)):
         return []
-    words = *_ANSWERS[language], _WORD.findall(question)[0].capitalize()
+    words = *_ANSWERS[language], verb.capitalize()
     texts = *words, *map(str.lower, words), " ".join(refusal.split()[:REFUSAL_WORDS])
     runs = {tuple(tokens.encode_content(space + text).ids) for text in texts for space in ("", " ")}
     return sorted(map(list, runs))
 
 
-def asks_yes_or_no(question: str, language: str) -> bool:
-    """Whether one of its sentences begins with a verb, as questions do that yes or no answers.
+def verb_of(question: str, language: str) -> str | None:
+    """The verb that a sentence of it begins with, as those do that yes or no answers; None for other questions.
 
     Args:
-        language: an ISO 639 code; others than those of this file have no such questions.
+        language: an ISO 639 code; in others than those of this file no question is such a one.
     """
-    return language in _ANSWERS and any(_begins_with_verb(part, language) for part in _SENTENCE.findall(question))
+    if language not in _ANSWERS:
+        return None
+    verbs = (_verb_of_sentence(sentence, language) for sentence in _SENTENCE.findall(question))
+    return next(filter(None, verbs), None)
 
 
-def _begins_with_verb(sentence: str, language: str) -> bool:
-    words = _WORD.findall(sentence.replace("’", "'"))
+def _verb_of_sentence(sentence: str, language: str) -> str | None:
+    words: list[str] = _WORD.findall(sentence.replace("’", "'"))
     words = list(itertools.dropwhile(lambda word: word.casefold() in _BEFORE, words))
-    if not words:
-        return False
-    first = words[0].casefold()
+    if len(words) < 2 or words[1][0].isdigit() or _TELLS.search(sentence):
+        return None
+    first, second = words[0].casefold(), words[1]
     if first in _VERBS[language]:
-        return True
-    if len(words) == 1 or language == "en" or not sentence.rstrip().endswith("?"):
-        return False
-    names = words[1].casefold() in _SUBJECTS[language] or words[1][0].isupper()
-    return names and first.endswith(_VERB_ENDS) and first not in _OTHER_FIRST[language]
+        return words[0]
+    if language == "en" or not sentence.rstrip().endswith("?"):
+        return None
+    names = second.casefold() in _SUBJECTS[language] or second[0].isupper()
+    is_verb = names and first.endswith(_VERB_ENDS) and first not in _OTHER_FIRST[language]
+    return words[0] if is_verb else None

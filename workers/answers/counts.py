@@ -10,11 +10,11 @@ from workers.broker.messages import GenerateJob
 
 
 def usage(
-    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats
+    job: GenerateJob, prompt_tokens: int, completion_tokens: int, stats: DecodeStats, cached_tokens: int | None = None
 ) -> dict[str, int | dict[str, int]]:
     """Token counts as OpenAI defines them; of a refused answer, those of what was generated.
 
-    Cached tokens are prompt tokens whose keys and values the worker had stored.
+    Cached tokens are prompt tokens whose keys and values the worker had stored, for a second answer those of the first.
 
     The answer under edit counts as a prediction like a client's. Accepted tokens were copied from it, rejected ones
     were drafted from it and not accepted; without speculation both are 0.
@@ -23,7 +23,7 @@ def usage(
         "prompt_tokens": prompt_tokens,
         "completion_tokens": completion_tokens,
         "total_tokens": prompt_tokens + completion_tokens,
-        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens},
+        "prompt_tokens_details": {"cached_tokens": stats.cached_tokens if cached_tokens is None else cached_tokens},
     }
     if job.edit is not None or job.prediction is not None:
         segment = job.edit.segment if job.edit else job.predicted_segment

@@ -41,6 +41,10 @@ INSIDE = 0.6
 """Weight of what a sentence has of the question itself, beside what it has together with its headings."""
 PER_WORD = 0.02
 """A longer sentence has words of the question by chance."""
+ELSEWHERE = 0.5
+"""What is left of a sentence without a name such as P1 that was asked for, and that others have."""
+TITLE = 60
+"""A shorter line without a point or a sign of a table at its end may be a heading."""
 NEAR = 0.25
 """Least of the question that the nearest sentence has."""
 
@@ -114,7 +118,7 @@ class Evidence:
         """
         if not self._question.sought:
             return None
-        said = (one for one in self._statements if not one.words <= one.heading)
+        said = (one for one in self._statements if not (one.words <= one.heading or _states_nothing(one.text)))
         best = max(said, key=self._nearness, default=None)
         return best if best is not None and self._nearness(best) >= NEAR else None
 
@@ -128,7 +132,11 @@ class Evidence:
             self._weights.of_question(words, self._question.sought)
             for words in (statement.words, statement.words | statement.heading)
         )
-        return (INSIDE * inside + (1 - INSIDE) * both) / (1 + PER_WORD * len(statement.words))
+        codes = (name for name in self._question.names if not name.isalpha() and not name.isnumeric())
+        named = statement.words | statement.around
+        beside = any(name in self._there and name not in named for name in codes)
+        share = (INSIDE * inside + (1 - INSIDE) * both) / (1 + PER_WORD * len(statement.words))
+        return ELSEWHERE * share if beside else share
 
     def _of_answer(self, claims: Sequence[str]) -> list[Found]:
         first = [self._best(claim, self._weights.of_question) for claim in claims]
@@ -231,3 +239,11 @@ class Evidence:
         if there is None or not wants_reason(self._question.words):
             return False
         return not gives_reason(words_of(f"{claim} {there.text}"))
+
+
+def _states_nothing(text: str) -> bool:
+    """Whether it asks, or is a heading without a sign of one, or a link."""
+    line = text.strip()
+    is_item = line.startswith(("-", "*", "•", "|"))
+    is_title = len(line) <= TITLE and not is_item and not line.endswith((".", "!", ":", ";", "…", "。", "！"))
+    return line.endswith(("?", "？")) or "](" in line or is_title

@@ -130,7 +130,7 @@ def generate(
         checking = job.checking if supporter is not None else None
         refusing = checking is not None and checking.abstain == "refuse"
         # What was shown of an answer stays; without stored rows the passages would be read again.
-        twice = checking is not None and bool(checking.openings) and not before and runtime.store.on
+        twice = checking is not None and second_answer.is_possible(checking) and not before and runtime.store.on
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing or twice)
         if relay.ids:
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
@@ -170,6 +170,7 @@ def generate(
                     break
         waited = sum(one.waited_ms for one in (*besides, handle))
         stats = handle.stats or DecodeStats(prompt_tokens=len(prompt))
+        cached = stats.cached_tokens
         prefill = stats.ms["prefill"]
         decoded = time.perf_counter()
         support = None
@@ -186,32 +187,35 @@ def generate(
                 asked=besides,
             )
             support = judge("" if refused else relay.text)
-            if twice and checking and support and second_answer.is_wanted(checking, relay.ids, support):
-                judged = time.perf_counter()
-                again = submit(
-                    replace(params, openings=tuple(map(tuple, checking.openings))),
-                    owner=owner and replace(owner, borrows=True),
+            stored = owner is not None and runtime.store.holds(owner)
+            second_params = replace(params, openings=tuple(map(tuple, checking.openings if checking else ())))
+            if twice and stored and checking and support and second_answer.is_wanted(checking, relay.ids, support):
+                second = second_answer.answer_again(
+                    checking,
+                    relay,
+                    support,
+                    Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, held=True),
+                    partial(submit, second_params, owner=owner and replace(owner, borrows=True)),
+                    judge,
                 )
-                other = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, held=True)
-                better = second_answer.replaced(checking, relay, support, other, again, judge)
-                besides.append(handle if better else again)
-                if other.finish_reason == "cancelled":
-                    support = None
-                elif better is not None:
-                    support, stats = better, again.stats or stats
-                waited += again.waited_ms
-                prefill += 0.0 if again.stats is None else again.stats.ms["prefill"]
-                decoded += time.perf_counter() - judged
+                decoded += second.decode_ms / 1e3
+                if second.handle is not None:
+                    prefill += 0.0 if second.handle.stats is None else second.handle.stats.ms["prefill"]
+                    besides.append(second.handle if second.support is None else handle)
+                if second.support is not None and second.handle is not None:
+                    support, stats = second.support, second.handle.stats or stats
         generated = len(relay.ids)
-        if refusing or relay.held:
+        if refusing:
             support = decided(relay, support, job, tokens)
+        elif relay.held:
+            relay.show()
         elapsed = 1e3 * (time.perf_counter() - started)
         queued = 1e3 * max(started_at - job.created, 0.0) + waited
         done = DoneEvent(
             text=relay.text,
             ids=relay.ids,
             finish_reason=relay.finish_reason or "error",
-            usage=usage(job, len(prompt), generated, stats),
+            usage=usage(job, len(prompt), generated, stats, cached),
             speculation=speculation(job.speculation.drafter, stats),
             timings={
                 "queued": queued,

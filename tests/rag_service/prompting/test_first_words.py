@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,10 +12,10 @@ from rag_service.contract.schemas import QueryRequest
 from rag_service.prompting import conversation, questions
 from rag_service.prompting.checking import Support
 from rag_service.prompting.conversation import Conversation, Message
-from rag_service.prompting.first_words import asks_yes_or_no, openings
+from rag_service.prompting.first_words import openings, verb_of
 from rag_service.prompting.generation_options import Repetitions
 from rag_service.prompting.retrieved import Retrieved
-from rag_service.prompting.template import Templates
+from rag_service.prompting.template import PromptTemplate, Templates
 from workers.broker.messages import GenerateJob, Segment
 from workers.tokens.tokenizer import Tokens
 
@@ -62,12 +63,19 @@ PASSAGE: dict[str, Any] = {
         ("Hoe laat opent de winkel?", "nl", False),
         ("¿Está abierta la piscina?", "es", False),
         ("游泳池周一开吗？", "zh", False),
+        ("The site says it is closed on Monday. Is that right?", "en", True),
+        ("May 2024 fees", "en", False),
+        ("Must-have documents for members", "en", False),
+        ("Can you tell me when the pool opens?", "en", False),
+        ("Could you please explain how renewals work?", "en", False),
+        ("Können Sie mir erklären, wie das geht?", "de", False),
+        ("Kun je ze allemaal noemen?", "nl", False),
         ("", "en", False),
         ("?!", "de", False),
     ],
 )
 def test_questions_that_yes_or_no_answers(question: str, language: str, asks: bool) -> None:
-    assert asks_yes_or_no(question, language) == asks
+    assert (verb_of(question, language) is not None) == asks
 
 
 def begins_with(answer: str, runs: list[list[int]], tokens: Tokens) -> bool:
@@ -81,6 +89,20 @@ def test_yes_no_the_refusal_and_the_questions_first_word_are_kept_back(tokens: T
         assert begins_with(answer, runs, tokens), answer
     for answer in ("The pool is closed.", " On Mondays", "Mondays", "Nothing", "Ja", "This document"):
         assert not begins_with(answer, runs, tokens), answer
+
+
+@pytest.mark.parametrize(
+    ("question", "free", "verb"),
+    [
+        ("The site says Monday is closed. Is that right?", "The pool", "Is"),
+        ("Die Fähre fährt montags. Stimmt das?", "Die Fähre", "Stimmt"),
+        ("So can I come?", "So it is", "Can"),
+    ],
+)
+def test_of_several_sentences_the_verb_is_kept_back(tokens: Tokens, question: str, free: str, verb: str) -> None:
+    runs = openings(question, "?", tokens)
+    assert begins_with(verb, runs, tokens)
+    assert not begins_with(free, runs, tokens)
 
 
 def test_other_languages_keep_back_their_own(tokens: Tokens) -> None:
@@ -98,6 +120,10 @@ def test_other_languages_keep_back_their_own(tokens: Tokens) -> None:
         ("When is the pool open?", ()),
         (f"{ASKED} Answer with yes or no.", ()),
         (f"Yes/no: {ASKED}", ()),
+        (ASKED, ("Reply YES if the documents say so and NO otherwise.",)),
+        (ASKED, ("Begin your answer with yes or with no.",)),
+        (ASKED, ("Answer Y/N",)),
+        ("Darf mein Hund mit? Antworte nur mit Ja, sonst mit Nein", ()),
         (ASKED, ("Answer “Yes” or “No” and nothing else.",)),
         ("Darf mein Hund mit? Antworte mit Ja oder Nein.", ()),
         ("Mag mijn hond mee? Zeg ja of nee.", ()),
@@ -108,13 +134,19 @@ def test_who_asks_for_yes_or_no_may_get_it(tokens: Tokens, question: str, told: 
 
 
 def turn(
-    tokens: Tokens, passages: Any = (PASSAGE,), revised: Segment | None = None, whole: bool = False, **request: Any
+    tokens: Tokens,
+    passages: Any = (PASSAGE,),
+    revised: Segment | None = None,
+    whole: bool = False,
+    retrieved: Retrieved | None = None,
+    template: PromptTemplate = TEMPLATE,
+    **request: Any,
 ) -> list[list[int]]:
     """The openings in the job of a session's question."""
     asked = {"question": ASKED, **request}
     job = questions.job(
         QueryRequest(**asked),
-        Retrieved(str(asked["question"]), list(passages), whole=whole),
+        retrieved or Retrieved(str(asked["question"]), list(passages), whole=whole),
         [],
         tokens,
         principal=Principal(),
@@ -123,11 +155,11 @@ def turn(
         collection="pool",
         window=4000,
         max_tokens=50,
-        template=TEMPLATE,
+        template=template,
         grounded=True,
         drafter="plain",
         repetitions=Repetitions(0, 2, 0, 2),
-        support=SUPPORT,
+        support=replace(SUPPORT, template=template),
         revised=revised,
     )
     return openings_of(job)
@@ -160,6 +192,15 @@ def openings_of(job: GenerateJob) -> list[list[int]]:
     return job.checking.openings
 
 
+def test_a_follow_up_is_read_as_it_is_typed_or_rewritten(tokens: Tokens) -> None:
+    before = "Is the pool open on Mondays? What does it cost?"
+    joined = Retrieved(before, [PASSAGE], rewrite_ms=1.0, joined=True)
+    assert turn(tokens, retrieved=joined, question="What does it cost?") == []
+    rewritten = Retrieved(ASKED, [PASSAGE], rewrite_ms=1.0)
+    assert turn(tokens, retrieved=rewritten, question="And on Mondays?") == openings(ASKED, REFUSAL, tokens)
+    assert turn(tokens, retrieved=rewritten, question="And on Mondays? Answer with yes or no.") == []
+
+
 def test_jobs_of_answers_from_passages_have_openings(tokens: Tokens) -> None:
     expected = openings(ASKED, REFUSAL, tokens)
     assert expected
@@ -173,6 +214,7 @@ def test_other_jobs_have_none(tokens: Tokens) -> None:
         turn(tokens, question="Can you make it shorter?", revised=revised),
         turn(tokens, question="When is the pool open?"),
         turn(tokens, whole=True),
+        turn(tokens, template=replace(TEMPLATE, question="{question}\nAnswer with yes or no.")),
         chat(tokens, ("system", "Reply with yes or no."), ("user", ASKED)),
         chat(tokens, ("user", ASKED), json_schema={"type": "object"}),
     ]

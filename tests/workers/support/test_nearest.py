@@ -66,6 +66,24 @@ def test_a_heading_is_none() -> None:
     assert found is None or not found.startswith("#")
 
 
+def test_questions_titles_and_links_are_none() -> None:
+    text = """In an emergency
+The emergency number is 4999, at any hour.
+
+- [What is the emergency number?](#emergency)
+
+What is the emergency number?
+It stands by every door."""
+    found = nearest("What is the emergency number?", passages=(text,))
+    assert found is not None
+    assert found.strip().endswith("The emergency number is 4999, at any hour.")
+
+
+def test_a_code_that_was_asked_for_has_to_be_there() -> None:
+    text = "The longest stay at the charging points of P2 is 8 hours.\n\nOn P1, cars may stay for 3 hours."
+    assert nearest("What is the longest stay on P1?", passages=(text,)) == "On P1, cars may stay for 3 hours."
+
+
 def test_of_equals_the_first_one_of_the_best_passage() -> None:
     same = "Dogs travel free."
     found = Evidence("Do dogs travel free?", [same, same]).nearest()
