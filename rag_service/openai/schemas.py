@@ -142,6 +142,7 @@ class ChatMessage(_Body):
     abstained: Ignored
     grounded: Ignored
     note: Ignored
+    nearest: Ignored
     retrieval_query: Ignored
     search_note: Ignored
     audio: Rejected
