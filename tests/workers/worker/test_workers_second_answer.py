@@ -17,6 +17,7 @@ from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
 from workers.support.calibration import ENGINE, Calibration, Logistic
 from workers.tokens.tokenizer import Tokens
+from workers.worker.kv_store import KvStore
 from workers.worker.second_answer import MOST_HELD
 from workers.worker.supporter import Supporter
 
@@ -49,7 +50,7 @@ def stage() -> Stage:
 
 
 @pytest.fixture
-def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> Ask:
+def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any, monkeypatch: pytest.MonkeyPatch) -> Ask:
     """Asks, and gives the last event of the answer; all events have to fit together."""
 
     def before_step(sequence: Any) -> None:
@@ -69,6 +70,7 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> A
     )
     evidence = Logistic(0.0, {"evidence": 2.0}, {"evidence": 0.4}, {"evidence": 0.2})
     own = Calibration("fake", "float32", ENGINE, "", evidence, evidence, 0.05, 0, ["en"])
+    monkeypatch.setattr(KvStore, "holds", lambda store, owner: stage.rows)  # the scripted engine has no rows
     number = 0
 
     def asked(before: Callable[[AnswerStream], None] | None = None, **changes: Any) -> DoneEvent:
@@ -79,8 +81,7 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> A
         if before is not None:
             before(AnswerStream(client, "default", made.answer_id))
         if number == 1:
-            place = work(engine, kv_cache_bytes=2**20, supporter=Supporter(tokens, "fake", "float32", own))
-            place.runtime.store.holds = lambda owner: stage.rows  # the scripted engine has no rows
+            work(engine, kv_cache_bytes=2**20, supporter=Supporter(tokens, "fake", "float32", own))
         return done_of(client, made.answer_id)
 
     return asked
