@@ -212,7 +212,7 @@ class Sequence:
             self.finish_reason = self._finish_after(token)
             if self.finish_reason is not None:
                 break
-        if all(len(opening) <= len(self.tokens) for opening in self._params.openings):
+        if self._params.openings and max(map(len, self._params.openings)) <= len(self.tokens):
             self._params = self.params  # it has no openings any more
         if self._index is not None:
             self._index.extend(committed)

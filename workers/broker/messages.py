@@ -18,11 +18,13 @@ NotRewritten = Literal["late", "failed"]
 Abstain = Literal["off", "warn", "refuse"]
 
 
-class _Message(BaseModel):
+class Message(BaseModel):
+    """Any of them: its fields are fixed, and no others are taken."""
+
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Segment(_Message):
+class Segment(Message):
     """A tagged run of prompt tokens.
 
     `template` text is tokenized with control tokens, every other kind without them. If `ids` is set (an answer's
@@ -40,14 +42,14 @@ class Segment(_Message):
     chunk_id: str | None = None
 
 
-class RepetitionLimit(_Message):
+class RepetitionLimit(Message):
     """An answer that repeats a stretch of tokens `times` times, with `length` tokens in all, ends."""
 
     length: int = Field(ge=1)
     times: int = Field(ge=2)
 
 
-class Sampling(SamplingFields, _Message):
+class Sampling(SamplingFields, Message):
     """Sampling parameters of one answer."""
 
     max_tokens: int = Field(default=256, ge=1, le=MOST_TOKENS)
@@ -63,14 +65,14 @@ class Sampling(SamplingFields, _Message):
     """None: no answer ends because it repeats itself."""
 
 
-class Speculation(_Message):
+class Speculation(Message):
     """The drafter, and the most draft nodes in a step (None: the drafter's own default)."""
 
     drafter: str = "auto"
     max_nodes: int | None = Field(default=None, ge=1, le=256)
 
 
-class Edit(_Message):
+class Edit(Message):
     """Makes an answer a new version of another one."""
 
     base: str
@@ -88,7 +90,7 @@ class Edit(_Message):
     """Of the answer under edit."""
 
 
-class CallableFunction(_Message):
+class CallableFunction(Message):
     """A function that an answer may call."""
 
     name: str
@@ -96,14 +98,14 @@ class CallableFunction(_Message):
     """The JSON schema of its arguments, an object."""
 
 
-class Calls(_Message):
+class Calls(Message):
     """The answer must be a call of one of these functions, or with `many` one or more calls in a row."""
 
     functions: list[CallableFunction] = Field(min_length=1)
     many: bool = False
 
 
-class Checking(_Message):
+class Checking(Message):
     """What an answer's support is computed from, besides its passages, and what follows from it."""
 
     question: str
@@ -127,7 +129,7 @@ class Checking(_Message):
     """What little support is."""
 
 
-class SentenceSupport(_Message):
+class SentenceSupport(Message):
     """The sentence start:end of an answer, in code points, and that of a passage with the most evidence for it."""
 
     start: int
@@ -140,7 +142,7 @@ class SentenceSupport(_Message):
     """Code points of the passage's text."""
 
 
-class Place(_Message):
+class Place(Message):
     """The code points start:end of a passage's text; `passage` is its index among those of the job that are in the
     prompt."""
 
@@ -149,7 +151,7 @@ class Place(_Message):
     end: int
 
 
-class Support(_Message):
+class Support(Message):
     """How far the passages state an answer."""
 
     support: float
@@ -168,7 +170,7 @@ class Support(_Message):
     """The sentence of the passages with most of what was asked; None if none has much of it."""
 
 
-class Stated(_Message):
+class Stated(Message):
     """An answer that the service states itself, from its search: no model runs."""
 
     text: str
@@ -176,7 +178,7 @@ class Stated(_Message):
     """What it cites: spans of the text, and of the job's passages."""
 
 
-class TurnRecord(_Message):
+class TurnRecord(Message):
     """One finished turn of a session. The worker appends it."""
 
     answer_id: str
@@ -199,7 +201,7 @@ class TurnRecord(_Message):
     """Unix time, seconds."""
 
 
-class GenerateJob(_Message):
+class GenerateJob(Message):
     """One answer to generate."""
 
     answer_id: str
@@ -290,26 +292,7 @@ class GenerateJob(_Message):
         return len(self.segments) + len(self.unread)
 
 
-class IngestFile(_Message):
-    """A document on disk (`path`, from an upload) or in the message (`text`)."""
-
-    name: str
-    path: str | None = None
-    text: str | None = None
-    document_id: str | None = None
-    title: str | None = None
-    metadata: dict[str, Any] = Field(default_factory=dict)
-
-
-class IngestJob(_Message):
-    job_id: str
-    tenant: str = "default"
-    collection: str
-    files: list[IngestFile]
-    created: float
-
-
-class TokenEvent(_Message):
+class TokenEvent(Message):
     """One step of an answer. `t` is the index of the first id of `ids` within the answer."""
 
     type: Literal["token"] = "token"
@@ -323,7 +306,7 @@ class TokenEvent(_Message):
     """One per id, if the job requests them."""
 
 
-class Logprob(_Message):
+class Logprob(Message):
     """Natural logarithms of probabilities in the target's raw distribution."""
 
     logprob: float
@@ -331,7 +314,7 @@ class Logprob(_Message):
     """(token, its logprob) of the likeliest tokens, best first."""
 
 
-class TokenOrigin(_Message):
+class TokenOrigin(Message):
     drafter: str
     segment: int | None = None
     """Index into GenerateJob.segments; None: the answer itself."""
@@ -339,13 +322,13 @@ class TokenOrigin(_Message):
     """Token offset within that segment."""
 
 
-class PassagesEvent(_Message):
+class PassagesEvent(Message):
     type: Literal["passages"] = "passages"
     passages: list[dict[str, Any]] | None
     """None only in the stream: the answer's record has them, and reading the event fills them in."""
 
 
-class PartsEvent(_Message):
+class PartsEvent(Message):
     """Progress of an answer that reads a document in parts: so many of them are read."""
 
     type: Literal["parts"] = "parts"
@@ -353,21 +336,21 @@ class PartsEvent(_Message):
     total: int
 
 
-class WaitingEvent(_Message):
+class WaitingEvent(Message):
     """The answer waits: the prompts of so many answers are read before its own. 0: its own is read now."""
 
     type: Literal["waiting"] = "waiting"
     answers: int
 
 
-class RestartEvent(_Message):
+class RestartEvent(Message):
     """The answer starts again from its beginning: what was streamed of it so far does not count."""
 
     type: Literal["restart"] = "restart"
     reason: str
 
 
-class DoneEvent(_Message):
+class DoneEvent(Message):
     type: Literal["done"] = "done"
     text: str
     """The whole answer."""
@@ -389,7 +372,7 @@ class DoneEvent(_Message):
     """Why an answer from passages has no support, where the engine cannot tell it."""
 
 
-class ErrorEvent(_Message):
+class ErrorEvent(Message):
     type: Literal["error"] = "error"
     code: str
     detail: str

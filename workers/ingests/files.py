@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from workers.broker import wire
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress
 
 log = logging.getLogger(__name__)

@@ -19,7 +19,7 @@ from retriever import (
     StoreUnavailable,
     UnknownDocument,
 )
-from workers.broker.messages import IngestFile
+from workers.broker.ingest_messages import IngestFile
 from workers.broker.progress import IngestFailure, JobProgress, JobStatus
 from workers.errors import RuntimeClosed
 from workers.ingests.ledger import JobClaim

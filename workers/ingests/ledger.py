@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress, JobStatus, ListedJob
 
 JOB_TTL_S = 7 * 24 * 3600

@@ -20,7 +20,7 @@ import psycopg
 
 from workers.broker import wire
 from workers.broker.app import LAPSE_S
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import IngestFailure, JobProgress, JobStatus, ListedJob
 from workers.ingests import ledger_sql, upload_pieces
 from workers.ingests.database import EVERYONE, Database

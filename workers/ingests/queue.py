@@ -12,7 +12,7 @@ import uuid
 from celery import Celery
 
 from workers.broker.app import INGEST_QUEUE, INGEST_TASK, RedisClient
-from workers.broker.messages import IngestJob
+from workers.broker.ingest_messages import IngestJob
 from workers.errors import QueueUnavailable, unavailable
 from workers.ingests.ledger import JobLedger
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from workers.broker import keys, lua, wire
 from workers.broker.app import LAPSE_S, RedisClient
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import IngestFailure, JobProgress, JobStatus, ListedJob
 from workers.errors import unavailable
 from workers.ingests import ledger_lua

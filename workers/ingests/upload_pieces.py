@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from workers.broker.messages import IngestFile
+from workers.broker.ingest_messages import IngestFile
 from workers.ingests import ledger_sql
 from workers.ingests.database import Connection, Database
 from workers.ingests.files import ABANDONED_S

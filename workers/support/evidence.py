@@ -14,6 +14,7 @@ Pure: a function of question, claim and passages. Knows words; knows no model an
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -44,7 +45,10 @@ PER_WORD = 0.02
 ELSEWHERE = 0.5
 """What is left of a sentence without a name such as P1 that was asked for, and that others have."""
 TITLE = 60
-"""A shorter line without a point or a sign of a table at its end may be a heading."""
+"""A shorter line without a point at its end, a figure, or a sign of a list or a table, may be a heading."""
+_NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+")
+_LINK = re.compile(r"(?:[-*•]\s+)?\[[^\]]*\]\([^)]*\)\W*")
+"""A line that is nothing else, as in a table of contents."""
 NEAR = 0.25
 """Least of the question that the nearest sentence has."""
 
@@ -243,7 +247,7 @@ class Evidence:
 
 def _states_nothing(text: str) -> bool:
     """Whether it asks, or is a heading without a sign of one, or a link."""
-    line = text.strip()
-    is_item = line.startswith(("-", "*", "•", "|"))
-    is_title = len(line) <= TITLE and not is_item and not line.endswith((".", "!", ":", ";", "…", "。", "！"))
-    return line.endswith(("?", "？")) or "](" in line or is_title
+    line = _NUMBERING.sub("", text.strip()).rstrip("*_)]}\"'”“»")
+    tells = text.lstrip().startswith(("-", "*", "•", "|")) or any(map(str.isdigit, line))
+    is_title = len(line) <= TITLE and not tells and not line.endswith((".", "!", ":", ";", "…", "。", "！"))
+    return line.endswith(("?", "？")) or _LINK.fullmatch(text.strip()) is not None or is_title

@@ -188,8 +188,8 @@ def generate(
             )
             support = judge("" if refused else relay.text)
             stored = owner is not None and runtime.store.holds(owner)
-            second_params = replace(params, openings=tuple(map(tuple, checking.openings if checking else ())))
             if twice and stored and checking and support and second_answer.is_wanted(checking, relay.ids, support):
+                second_params = replace(params, openings=tuple(map(tuple, checking.openings)))
                 second = second_answer.answer_again(
                     checking,
                     relay,

@@ -28,7 +28,7 @@ from rag_service.contract.schemas import AddDocuments, UploadedDocument, Uploade
 from rag_service.errors import InvalidRequest, NotFound, TooLarge
 from retriever import StoreUnavailable, UnknownCollection
 from retriever.types import DocumentInfo as StoredInfo
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 
 router = APIRouter(prefix="/v1/collections/{collection}/documents", tags=["documents"], dependencies=[READER])
 _ADD_DOCUMENTS = TypeAdapter(AddDocuments)

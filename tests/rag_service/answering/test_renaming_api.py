@@ -21,7 +21,7 @@ from tests.support.fake_workers import FakeEngine, make_worker_context, running_
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.embedded_redis import EmbeddedRedis
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.ingests.queue import IngestQueue
 from workers.tokens.tokenizer import Tokens
 

@@ -21,7 +21,7 @@ from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress
 from workers.ingests.files import JobFiles
 from workers.ingests.redis_ledger import RedisJobLedger

@@ -22,7 +22,7 @@ from tests.support.storage.postgres import PostgresServer
 from workers.broker import keys
 from workers.broker.app import make_redis
 from workers.broker.embedded_redis import EmbeddedRedis
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress
 from workers.ingests.postgres_ledger import PostgresJobLedger
 

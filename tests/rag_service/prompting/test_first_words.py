@@ -23,6 +23,16 @@ ASKED = "Is the pool open on Mondays?"
 TEMPLATE = Templates().of(ASKED)
 REFUSAL = TEMPLATE.refusal
 SUPPORT = Support(TEMPLATE, "en", "", "warn", 0.25)
+COMMON: dict[str, Any] = {
+    "principal": Principal(),
+    "answer_id": "a",
+    "window": 4000,
+    "max_tokens": 50,
+    "grounded": True,
+    "drafter": "plain",
+    "repetitions": Repetitions(0, 2, 0, 2),
+}
+"""What all jobs are made with."""
 PASSAGE: dict[str, Any] = {
     "document_id": "d1",
     "chunk_id": "d1:0",
@@ -149,16 +159,10 @@ def turn(
         retrieved or Retrieved(str(asked["question"]), list(passages), whole=whole),
         [],
         tokens,
-        principal=Principal(),
+        **COMMON,
         session_id="s",
-        answer_id="a",
         collection="pool",
-        window=4000,
-        max_tokens=50,
         template=template,
-        grounded=True,
-        drafter="plain",
-        repetitions=Repetitions(0, 2, 0, 2),
         support=replace(SUPPORT, template=template),
         revised=revised,
     )
@@ -172,14 +176,8 @@ def chat(tokens: Tokens, *messages: tuple[str, str], **request: Any) -> list[lis
         Conversation(messages=texts, collection="pool", **request),
         Retrieved(texts[-1].text, [PASSAGE]),
         tokens,
-        principal=Principal(),
-        answer_id="a",
-        window=4000,
-        max_tokens=50,
+        **COMMON,
         template=TEMPLATE,
-        grounded=True,
-        drafter="plain",
-        repetitions=Repetitions(0, 2, 0, 2),
         support=SUPPORT,
     )
     return openings_of(job)

@@ -19,7 +19,7 @@ from tests.support.fake_workers import FakeEngine, make_worker_context
 from tests.support.hash_embedder import HashEmbedder
 from workers.broker import keys, wire
 from workers.broker.app import INGEST_QUEUE
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress
 from workers.errors import RuntimeClosed
 from workers.ingests.files import JobFiles

@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.support.storage.ledgers import LEDGERS, Opened, OpenedRedis
 from workers.broker import keys
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import IngestFailure, JobProgress
 from workers.ingests.erasing import GONE
 from workers.ingests.ledger import UPLOAD_MISSING, JobClaim, JobLedger

@@ -17,7 +17,7 @@ from tests.support.hash_embedder import HashEmbedder
 from tests.support.storage.ledgers import seen_by
 from tests.support.storage.postgres import PostgresServer
 from workers.broker.app import make_app
-from workers.broker.messages import IngestFile, IngestJob
+from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import JobProgress
 from workers.errors import DatabaseFull, DatabaseUnavailable, QueueUnavailable
 from workers.ingests.database import EVERYONE, SCHEMA

@@ -79,6 +79,24 @@ It stands by every door."""
     assert found.strip().endswith("The emergency number is 4999, at any hour.")
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("Members register on the [website](https://example.org) two weeks before.", "When do members register?"),
+        ("Admission for adults 8.00 euros", "What is the admission for adults?"),
+        ("- Dogs travel free", "Do dogs travel free?"),
+        ('He said: "Dogs travel free."', "Do dogs travel free?"),
+    ],
+)
+def test_sentences_with_links_figures_or_signs_of_a_list_are_some(text: str, question: str) -> None:
+    assert nearest(question, passages=(f"{text}\nZebras graze near the river.",)) == text
+
+
+@pytest.mark.parametrize("text", ["3. Cancelling a course", "Cancelling a course", "[Cancelling a course](#cancel)"])
+def test_a_line_that_only_names_something_is_none(text: str) -> None:
+    assert nearest("How is cancelling a course done?", passages=(f"{text}\nZebras graze near the river.",)) is None
+
+
 def test_a_code_that_was_asked_for_has_to_be_there() -> None:
     text = "The longest stay at the charging points of P2 is 8 hours.\n\nOn P1, cars may stay for 3 hours."
     assert nearest("What is the longest stay on P1?", passages=(text,)) == "On P1, cars may stay for 3 hours."
