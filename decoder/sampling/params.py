@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from numbers import Integral
 from typing import Literal, get_args
 
@@ -85,11 +86,10 @@ class SamplingParams:
             _require(math.isfinite(value), name, "a finite number", value)
         for token, bias in self.logit_bias.items():
             _require(token >= 0 and bias < math.inf, "logit_bias", "token ids >= 0 to finite numbers or -inf", bias)
-        for opening in self.openings:
-            _require(bool(opening), "openings", "runs of one or more token ids", opening)
-            for token in opening:
-                _require(isinstance(token, Integral), "openings", "token ids, whole numbers", opening)
-                _require(token >= 0, "openings", "token ids >= 0", opening)
+        _require(all(self.openings), "openings", "runs of one or more token ids", self.openings)
+        for token in set(chain(*self.openings)):
+            _require(isinstance(token, Integral), "openings", "token ids, whole numbers", token)
+            _require(token >= 0, "openings", "token ids >= 0", token)
         _require(0 <= self.seed < 2**64, "seed", "in [0, 2**64)", self.seed)
         _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)
