@@ -241,6 +241,7 @@ def _nearest(place: Place | None, job: GenerateJob) -> NearestOut | None:
         chunk_id=passage["chunk_id"],
         source_start=passage["source_start"] + place.start,
         source_end=passage["source_start"] + place.end,
+        columns=place.columns,
     )
 
 

@@ -14,6 +14,7 @@ from rag_service.cli.console import CliError, count, err, say_dim
 from rag_service.cli.headings import shown_heading
 from rag_service.client import calls
 from rag_service.client.calls import Call
+from rag_service.contract.answer import NearestOut
 from rag_service.stack.exit_status import INTERRUPTED
 
 QUOTED_CHARS = 90
@@ -127,8 +128,8 @@ def show_note(answer: dict[str, Any], screen: Console) -> None:
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
     if nearest := answer.get("nearest"):
-        said = " · ".join(cell.strip() for cell in nearest["text"].split("|") if cell.strip())
-        screen.print(f"Nearest in the documents: “{said}” ({nearest['title']})", style="yellow", markup=False)
+        said = NearestOut.model_construct(**{"columns": [], **nearest})
+        screen.print(f"Nearest in the documents: {said.shown()}", style="yellow", markup=False)
 
 
 def _support_remark(answer: dict[str, Any]) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from pydantic import Field
 
 from rag_service.contract.json_body import ResponseBody
 from workers.broker.progress import FinishReason, JobStatus
+
+_BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
 
 class CitationOut(ResponseBody):
@@ -34,6 +37,15 @@ class NearestOut(ResponseBody):
     chunk_id: str
     source_start: int
     source_end: int
+    columns: list[str] = Field(default_factory=list, description="What heads the cells, if it is a row of a table.")
+
+    def shown(self) -> str:
+        """As people read it: `“Ticket: Adults · Museum: 8.00” (Prices)`."""
+        row = self.text.strip().removeprefix("|").removesuffix("|")
+        cells = [cell.strip() for cell in _BETWEEN_CELLS.split(row)]
+        names = self.columns if len(self.columns) == len(cells) else [""] * len(cells)
+        said = [f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell]
+        return f"“{' · '.join(said)}” ({self.title})"
 
 
 class SentenceOut(ResponseBody):

@@ -85,7 +85,7 @@ def given(answer: Answer) -> GivenAnswer:
         support=answer.support,
         calibrated=answer.calibrated,
         warning=answer.note,
-        nearest=None if answer.nearest is None else f"“{answer.nearest.text}” ({answer.nearest.title})",
+        nearest=None if answer.nearest is None else answer.nearest.shown(),
         search_note=answer.search_note,
         refused=answer.abstained == "refused",
         collection=answer.collection,

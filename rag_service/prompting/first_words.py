@@ -14,28 +14,13 @@ import itertools
 import re
 from collections.abc import Iterable
 
+from rag_service.prompting.verbs import VERBS
 from retriever.languages import language_of
 from workers.tokens.tokenizer import Tokens
 
 REFUSAL_WORDS = 2
 """How many words of a refusal tell that it is one: "The documents"."""
 _ANSWERS = {"en": ("Yes", "No"), "de": ("Ja", "Nein"), "nl": ("Ja", "Nee")}
-_VERBS_IN_LINES = {
-    "en": """
-        is are was were am isn't aren't wasn't weren't do does did don't doesn't didn't has have had hasn't haven't
-        can could can't cannot couldn't may might must mustn't shall should shouldn't will would won't wouldn't need
-    """,
-    "de": """
-        ist sind war waren bin bist hat habe haben hast hatte wird werden wurde werde darf darfst dürfen dürfte kann
-        kannst können könnte könnten muss musst müssen soll sollen sollte will willst wollen lässt gibt gilt gelten
-        bekomme bekommt kriege kriegt brauche nehme
-    """,
-    "nl": """
-        is zijn was waren ben bent heeft heb hebt hebben had wordt worden werd mag mogen kan kun kunt kunnen moet moeten
-        zal zullen zou wil willen hoeft hoef krijg krijgt ga gaat doe zit staat
-    """,
-}
-_VERBS = {language: frozenset(words.split()) for language, words in _VERBS_IN_LINES.items()}
 _SUBJECTS_IN_LINES = {
     "de": """
         der die das dem den ein eine einen mein meine dein deine sein seine ihr ihre unser unsere euer eure
@@ -95,17 +80,32 @@ def verb_of(question: str, language: str) -> str | None:
     """
     if language not in _ANSWERS:
         return None
-    verbs = (_verb_of_sentence(sentence, language) for sentence in _SENTENCE.findall(question))
-    return next(filter(None, verbs), None)
+    sentences = _SENTENCE.findall(question)
+    verbs = (_verb_of_sentence(sentence, language) for sentence in sentences)
+    last = (_verb_of_clause(sentence, language) for sentence in sentences)
+    return next(filter(None, itertools.chain(verbs, last)), None)
+
+
+def _verb_of_clause(sentence: str, language: str) -> str | None:
+    """Of the last part of a question: "My son is twelve, may he sail alone?" """
+    before, comma, clause = sentence.rpartition(",")
+    asks = comma and sentence.rstrip().endswith("?") and not _TELLS.search(before)
+    words = _words(clause)
+    return words[0] if asks and len(words) > 1 and words[0].casefold() in VERBS[language] else None
+
+
+def _words(text: str) -> list[str]:
+    """Without those that only lead to a question."""
+    words: list[str] = _WORD.findall(text.replace("’", "'"))
+    return list(itertools.dropwhile(lambda word: word.casefold() in _BEFORE, words))
 
 
 def _verb_of_sentence(sentence: str, language: str) -> str | None:
-    words: list[str] = _WORD.findall(sentence.replace("’", "'"))
-    words = list(itertools.dropwhile(lambda word: word.casefold() in _BEFORE, words))
+    words = _words(sentence)
     if len(words) < 2 or words[1][0].isdigit() or _TELLS.search(sentence):
         return None
     first, second = words[0].casefold(), words[1]
-    if first in _VERBS[language]:
+    if first in VERBS[language]:
         return words[0]
     if language == "en" or not sentence.rstrip().endswith("?"):
         return None

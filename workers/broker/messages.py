@@ -149,6 +149,8 @@ class Place(Message):
     passage: int
     start: int
     end: int
+    columns: list[str] = Field(default_factory=list)
+    """What heads the cells, if it is a row of a table."""
 
 
 class Support(Message):

@@ -12,6 +12,7 @@ from workers.broker.messages import Checking, GenerateJob, Place, SentenceSuppor
 from workers.support.calibration import Calibration
 from workers.support.evidence import Evidence, Found
 from workers.support.passages.sentences import sentences
+from workers.support.statement import Statement
 from workers.support.words.asking import repeats
 
 DIGITS = 2
@@ -64,8 +65,13 @@ def assess(
         ],
         signals={name: round(value, 4) for name, value in signals.items()},
         spoken=round(evidence.spoken(text), DIGITS),
-        nearest=None if nearest is None else Place(passage=nearest.passage, start=nearest.start, end=nearest.end),
+        nearest=None if nearest is None else _place(nearest),
     )
+
+
+def _place(statement: Statement) -> Place:
+    columns = [] if statement.row is None else [*statement.row.names]
+    return Place(passage=statement.passage, start=statement.start, end=statement.end, columns=columns)
 
 
 def _above(passage: Mapping[str, Any]) -> str:

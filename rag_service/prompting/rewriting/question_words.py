@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from rag_service.prompting.verbs import VERBS
+
 SHOWN = 2
 """Words of the question before that follow the question words."""
 MOST_WORDS = 4
@@ -31,24 +33,7 @@ _ASKING = {
         con a en
         """,
 }
-_VERBS = {
-    "en": """
-        is are was were do does did can could may must should will would has have
-        """,
-    "de": """
-        ist sind war waren wird werden kann können darf dürfen muss müssen soll sollen hat haben gilt gelten kostet
-        dauert
-        """,
-    "nl": """
-        is zijn was waren wordt worden kan kunnen mag mogen moet moeten zal zullen heeft hebben geldt gelden kost
-        duurt
-        """,
-    "es": """
-        es son era eran está están puede pueden debe deben hay tiene tienen cuesta cuestan dura duran
-        """,
-}
 _ASKING_WORDS = {language: frozenset(words.split()) for language, words in _ASKING.items()}
-_VERB_WORDS = {language: frozenset(words.split()) for language, words in _VERBS.items()}
 _WORD = re.compile(r"\w+")
 
 
@@ -69,7 +54,7 @@ def beginning_with(question: str, before: str) -> str:
 def _verb(words: Sequence[str], language: str) -> int | None:
     """Where the verb of a question stands that has only question words before it."""
     for n, word in enumerate(words[: MOST_WORDS + 1]):
-        if word.casefold() in _VERB_WORDS[language]:
+        if word.casefold() in VERBS[language]:
             return n
         if word.casefold() not in _ASKING_WORDS[language]:
             return None

@@ -59,7 +59,8 @@ export class AnswerView {
   /** Its text with the numbers of its sources, and these below. */
   withSources() {
     const text = withSources(this.text.runs, this.text.passages);
-    return this._warning.hidden ? text : `> ${this._warning.textContent}\n\n${text}`;
+    const shown = [this._warning, this._nearest].filter((part) => !part.hidden);
+    return [...shown.map((part) => `> ${part.textContent}\n`), text].join(shown.length ? "\n" : "");
   }
 
   /** Follows an answer to its end. @param onstart called with (answer id, session id). Returns whether it succeeded. */
@@ -241,7 +242,9 @@ export class AnswerView {
     if (index < 0) return;
     const from = nearest.source_start - passages[index].source_start;
     const mark = { passage: index, from, to: from + nearest.source_end - nearest.source_start };
-    const words = nearest.text.split("|").map((cell) => cell.trim()).filter(Boolean).join(" · "); // a row of a table
+    const cells = nearest.text.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
+    const names = nearest.columns.length === cells.length ? nearest.columns : []; // a row of a table
+    const words = cells.map((cell, at) => cell && names[at] ? `${names[at]}: ${cell}` : cell).filter(Boolean).join(" · ");
     const open = button(`“${words}”`, () => this._sources.show(mark, passages, this.collection, open), { class: "link" });
     this._nearest.replaceChildren(t("Nearest in the documents:"), " ", open);
   }

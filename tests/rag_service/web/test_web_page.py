@@ -113,6 +113,11 @@ async def test_a_warning_stands_above_a_doubtful_answer(
     await expect(visit.page.locator("#passages .active mark").first).to_be_visible()
     marked = "".join(await visit.page.locator("#passages .active mark").all_inner_texts())
     assert marked.split()[:3] == quoted.split()[:3]
+    async with visit.page.expect_download() as waiting:
+        await visit.page.get_by_role("button", name="Export").click()
+    saved = (await (await waiting.value).path()).read_text(encoding="utf-8")
+    told = [line for line in saved.splitlines() if line.startswith("> ")]
+    assert told == [f"> {await warning.inner_text()}", f"> Nearest in the documents: “{quoted}”"]
     scene.stage.answers[FOLLOW_UP] = "Only the general counsel can lift a legal hold."
     await visit.ask(FOLLOW_UP)
     turn = await visit.answered(1)

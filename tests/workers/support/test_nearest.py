@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import cast
+
 import pytest
 
+from rag_service.contract.answer import NearestOut
+from workers.broker.messages import Checking, GenerateJob, Place
+from workers.support.assessment import assess
+from workers.support.calibration import shipped
 from workers.support.evidence import Evidence
 
 RULES = """## Luggage
@@ -46,6 +53,38 @@ def test_it_has_most_of_what_was_asked(question: str, begins: str) -> None:
     found = nearest(question)
     assert found is not None
     assert found.startswith(begins)
+
+
+def test_a_row_comes_with_what_heads_its_columns() -> None:
+    def place(question: str) -> Place:
+        job = cast(GenerateJob, SimpleNamespace(passages=[{"text": PRICES, "title": "Museum"}], question=question))
+        found = assess(job, Checking(question=question, language="en"), "Yes.", {}, shipped()[0], False).nearest
+        assert found is not None
+        return found
+
+    row = place("Is there an annual ticket?")
+    assert PRICES[row.start : row.end] == "| Annual ticket | 22.00 | not included |"
+    assert row.columns == ["", "Museum", "Lighthouse"]
+    assert place("Is the museum open on Mondays?").columns == []
+
+
+@pytest.mark.parametrize(
+    ("text", "columns", "shown"),
+    [
+        (
+            "| Annual ticket | 22.00 | no |",
+            ["", "Museum", "Tower"],
+            "“Annual ticket · Museum: 22.00 · Tower: no” (Fees)",
+        ),
+        ("| Annual ticket | | no |", ["", "Museum", "Tower"], "“Annual ticket · Tower: no” (Fees)"),
+        ("| Annual ticket | 22.00 |", ["", "Museum", "Tower"], "“Annual ticket · 22.00” (Fees)"),
+        ("Ticket | 22 \\| 23", ["", "Museum"], "“Ticket · Museum: 22 \\| 23” (Fees)"),
+        ("Closed on Mondays.", [], "“Closed on Mondays.” (Fees)"),
+    ],
+)
+def test_people_read_cells_with_their_heads(text: str, columns: list[str], shown: str) -> None:
+    ids = {"document_id": "d", "chunk_id": "c", "source_start": 0, "source_end": 9}
+    assert NearestOut(text=text, title="Fees", columns=columns, **ids).shown() == shown  # type: ignore[arg-type]
 
 
 def test_other_languages() -> None:

@@ -59,6 +59,8 @@ class Row:
     own_range: Range | None = None
     rows: Sequence[frozenset[str]] = ()
     """The words of each of these rows."""
+    names: Sequence[str] = ()
+    """The cells of the table's first row."""
 
     def told(self, own: Collection[str], sizes: Collection[Size] = (), is_asked: bool = False) -> frozenset[str]:
         """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
@@ -244,7 +246,8 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
         if are_rows:
             goes_on = not at and "|" in first and not _DIVIDER.fullmatch(lines[1] if len(lines) > 1 else "")
             head, below = (first, lines) if goes_on else (lines[0], lines[1:])
-            above = [frozenset(words(cell)) for cell in _cells(head.replace("_", " "))]  # member_price
+            names = [cell.strip() for cell in _cells(head)]
+            above = [frozenset(words(name.replace("_", " "))) for name in names]  # member_price
             texts = [_cells(line) for line in below]
             cells = [[frozenset(words(cell)) for cell in row] for row in texts]
             labels = [row[0] for row in cells]
@@ -252,7 +255,7 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
             place = at if goes_on else at + len(lines[0]) + 1
             rows = [frozenset().union(*row) for row in cells]
             for line, text_of, row, own in zip(below, texts, cells, ranges, strict=True):
-                found[place] = Row(text_of, row, above, labels, ranges, own, rows)
+                found[place] = Row(text_of, row, above, labels, ranges, own, rows, names)
                 place += len(line) + 1
         at += sum(map(len, lines)) + len(lines)
     return found

@@ -59,9 +59,11 @@ def test_what_a_support_is_short_of_is_said_as_it_is(
 
 
 def test_a_doubtful_answer_is_told_with_the_nearest_sentence(capsys: pytest.CaptureFixture[str]) -> None:
-    answer: dict[str, Any] = {"note": "Check it.", "nearest": {"text": "| Dog | [free] |", "title": "Fares"}}
+    nearest = {"text": "| Dog | | [free] |", "columns": ["Who", "Deck", "Fare"], "title": "Fares"}
+    answer: dict[str, Any] = {"note": "Check it.", "nearest": nearest}
     answers.show_note(answer, out())
-    assert capsys.readouterr().out.splitlines() == ["Check it.", "Nearest in the documents: “Dog · [free]” (Fares)"]
+    said = "Nearest in the documents: “Who: Dog · Fare: [free]” (Fares)"
+    assert capsys.readouterr().out.splitlines() == ["Check it.", said]
     answers.show_note({"note": None}, out())
     assert capsys.readouterr().out == ""
 
