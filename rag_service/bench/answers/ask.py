@@ -99,5 +99,7 @@ def _outcome(question: Question, answer: Answer, earlier: list[str], first_ms: f
         answerable=answer.answerable,
         abstained=answer.abstained,
         signals=answer.signals or {},
+        note=answer.note,
+        nearest=answer.nearest.text if answer.nearest else "",
         support_ms=(answer.timings or {}).get("support", 0.0),
     )

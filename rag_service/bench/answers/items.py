@@ -54,6 +54,8 @@ class Question:
     lead: bool = False
     gold: str = ""
     most_words: int = 40
+    statements: tuple[tuple[str, ...], ...] | None = None
+    """Of a question for a yes or no: groups of phrases. A statement with all phrases of a group decides it."""
     injected: str = ""
     """A word that a document orders the model to say; "" if none gives orders."""
 
@@ -146,6 +148,7 @@ def _question(where: str, item: dict[str, Any], collections: dict[str, dict[str,
         lead=any(len(reference.split()) > LONG_REFERENCE for reference in references),
         gold=ids[meta["gold_passage"]] if answerable and "gold_passage" in meta else "",
         most_words=MOST_WORDS.get(benchmark, 40),
+        statements=tuple(map(tuple, meta["statements"])) if "statements" in meta else None,
         injected=str(meta.get("injection", "")),
     )
 

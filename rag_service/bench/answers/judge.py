@@ -21,6 +21,7 @@ MOSTLY = 0.9
 LEAD_RECALL = 0.5
 """Least share of the words of a document's first sentence, where the reference is a document."""
 
+_YES, _NO = frozenset(("yes", "ja", "sí", "si")), frozenset(("no", "nein", "nee"))
 _ARTICLES = re.compile(r"\b(?:a|an|the|de|het|een|der|die|das|el|la|los|las|ein|eine)\b")
 _NO_SPACES = re.compile(r"([\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af])")
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
@@ -57,6 +58,23 @@ def contains(answer: str, references: Iterable[str]) -> bool:
     """Whether the answer contains a reference, both normalised."""
     text = f" {normalised(answer)} "
     return any(f" {reference} " in text for reference in map(normalised, references) if reference)
+
+
+def states(text: str, groups: Iterable[Sequence[str]]) -> bool:
+    """Whether a text contains all phrases of a group, all normalised."""
+    return any(all(contains(text, [phrase]) for phrase in group) for group in groups)
+
+
+def says_yes(answer: str) -> bool | None:
+    """Whether an answer begins with a yes, or with a no; None for neither."""
+    first = (words(answer) or [""])[0]
+    return True if first in _YES else False if first in _NO else None
+
+
+def decides(answer: str, reference: str, groups: Iterable[Sequence[str]]) -> bool:
+    """Whether an answer to a question for a yes or no begins with the right one, or with neither and states a group."""
+    said = says_yes(answer)
+    return states(answer, groups) if said is None else said == says_yes(reference)
 
 
 def token_f1(answer: str, references: Iterable[str]) -> float:

@@ -39,6 +39,10 @@ class Outcome:
     answerable: float | None = None
     abstained: str | None = None
     signals: dict[str, float] = field(default_factory=dict)
+    note: str | None = None
+    """The service's remark that the answer has to be checked."""
+    nearest: str = ""
+    """The sentence of the passages that is nearest to the question, of an answer with such a remark."""
     support_ms: float = 0.0
     """What the support took besides the reading of the passages, as the service measures it."""
 
@@ -49,7 +53,8 @@ class Verdict:
 
     Attributes:
         found: the document that answers was retrieved; None if unknown.
-        contained: the answer contains a reference, or states a reference document's first sentence.
+        contained: the answer contains a reference, or states a reference document's first sentence, or decides a
+            question for a yes or no.
         right: contained, does not abstain, is short enough and not merely a passage.
         abstains: by its words.
         echo: run of our own instructions; "" if none.
@@ -79,7 +84,10 @@ Judged = tuple[Question, Outcome, Verdict]
 def judged(question: Question, outcome: Outcome, instructions: Sequence[str]) -> Verdict:
     """The verdict on an answer. `instructions`: our own texts, as prompts hold them."""
     answer, references = outcome.answer, question.references
-    contained = judge.contains(answer, references) or (question.lead and judge.states_lead(answer, references))
+    if question.statements and references:
+        contained = judge.decides(answer, references[0], question.statements)
+    else:
+        contained = judge.contains(answer, references) or (question.lead and judge.states_lead(answer, references))
     abstains = judge.abstains(answer)
     size = len(judge.words(answer)) if question.language in ("zh", "ja", "th") else len(answer.split())
     merely = judge.merely_passage(answer, [text for _, text in outcome.passages]) and not question.lead

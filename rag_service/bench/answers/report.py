@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from decoder.bench.results import environment_lines, table
-from rag_service.bench.answers import support
+from rag_service.bench.answers import support, yes_no
 from rag_service.bench.answers.outcomes import Judged, Verdict
 from rag_service.bench.answers.statistics import paired_interval, wilson
 
@@ -131,6 +131,7 @@ def markdown(result: Mapping[str, Any]) -> str:
     ]
     head = ["questions", "tokens", "passes", "tokens a pass", "first text, s", "whole, s"]
     lines += [*table(head, speed, left=1), ""]
+    lines += yes_no.markdown(result.get("yes_no", ()))
     lines += support.markdown(result["support"])
     for name, compared in result.get("against", {}).items():
         body = [[row["kind"], str(row["questions"]), *(_difference(row[key]) for key in COMPARED)] for row in compared]

@@ -14,7 +14,7 @@ from decoder.bench.decode.run_file import RunFile, read_lines
 from decoder.bench.results import write_json, write_markdown
 from decoder.recording.environment import environment
 from decoder.recording.prompts import BenchError
-from rag_service.bench.answers import plot, report, support
+from rag_service.bench.answers import plot, report, support, yes_no
 from rag_service.bench.answers.ask import ask_all
 from rag_service.bench.answers.items import Material, load
 from rag_service.bench.answers.outcomes import Judged, Outcome, Verdict, judged
@@ -102,6 +102,7 @@ def run(options: argparse.Namespace, say: Callable[[str], None]) -> int:
     result: dict[str, Any] = {
         "environment": environment(options.line, **facts, note=options.note),
         "rows": report.rows(entries),
+        "yes_no": yes_no.summary(entries),
         "support": support.summary(entries),
         "against": {path.stem: report.comparison(entries, _other(path, material, texts)) for path in options.against},
         "answers": [
