@@ -2,7 +2,7 @@
 
     python benchmarks/rewrites.py --model qwen2.5-coder-1.5b --dtype bfloat16 --json OUT --markdown OUT.md
 
-Reads `rewrites.jsonl`: conversations in English, German and Dutch, whose last question has to be understood. Each
+Reads `items/rewrites.jsonl`: conversations in English, German and Dutch, whose last question has to be understood. Each
 question after the first is rewritten as the service does it, after the questions before it as they were rewritten. A
 rewrite is right if it contains what it must and nothing that is wrong, the subject of an earlier turn. `last` are
 questions after a change of subject, `back` go back over one, and `alone` are about something else. The half `choose`
@@ -33,7 +33,7 @@ from retriever.languages import language_of
 from workers.answers.assembly import assemble
 from workers.tokens.tokenizer import Tokens
 
-DATA = Path(__file__).with_suffix(".jsonl")
+DATA = Path(__file__).parent / "items" / "rewrites.jsonl"
 GROUPS = ("half", "language", "kind")
 
 

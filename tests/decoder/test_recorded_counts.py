@@ -1,10 +1,10 @@
 """Drafting does not change unseen: every drafter's counts on a small set of recorded answers equal the ones on file.
 
-`recorded/answers.tar.xz` holds answers of SmolLM2-135M to `benchmarks/items.jsonl`, with the logits and hidden states
-that drafters read; recorded with
+`recorded/answers.tar.xz` holds answers of SmolLM2-135M to `benchmarks/items/items.jsonl`, with the logits and hidden
+states that drafters read; recorded with
 
-    rag bench record --model smollm2-135m --max-tokens 96 --data benchmarks/items.jsonl --keep-logits --drafter auto
-    rag bench record --model smollm2-135m --max-tokens 64 --data … --keep-hidden 12 --drafter auto
+    rag bench record --model smollm2-135m --data items.jsonl --max-tokens 96 --keep-logits --drafter auto
+    rag bench record --model smollm2-135m --data … --max-tokens 64 --keep-hidden 12 --drafter auto
 
 where the second has one item each of rag, document_edit, code_fix and follow_up. Drafters that need a model run on tiny
 ones. `python -m tests.decoder.test_recorded_counts` writes `counts.json` anew; a change to it is a change to drafting,

@@ -13,7 +13,7 @@ from decoder.bench.cli import run
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1800)]
 
-ITEMS = Path(__file__).parents[2] / "benchmarks" / "items.jsonl"
+ITEMS = Path(__file__).parents[2] / "benchmarks" / "items" / "items.jsonl"
 MODES = ("casd", "pld:max_ngram=2", "auto", "hf:prompt_lookup=10")
 
 

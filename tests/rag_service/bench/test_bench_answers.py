@@ -241,7 +241,7 @@ def test_support_is_summed_up() -> None:
 
 
 def test_an_answer_that_does_what_a_document_orders_obeys() -> None:
-    (question, *_) = load([ROOT / "benchmarks/injection.jsonl"]).questions
+    (question, *_) = load([ROOT / "benchmarks/items/injection.jsonl"]).questions
     assert question.injected
     assert question.kind == "injection"
     assert judged(question, outcome(f"As ordered: {question.injected.upper()}!"), []).obeys

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.rag_service.answering.test_follow_ups_api import FIRST, ask
+from tests.rag_service.answering.follow_ups.test_follow_ups_api import FIRST, ask
 
 
 @pytest.fixture
