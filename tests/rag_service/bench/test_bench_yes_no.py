@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from decoder.recording.prompts import read_fields
 from rag_service.bench.answers import judge, yes_no
-from rag_service.bench.answers.items import Question
+from rag_service.bench.answers.items import Question, load
 from rag_service.bench.answers.outcomes import Judged, Outcome, judged
 
+ITEMS = Path(__file__).parents[3] / "benchmarks" / "items"
 GROUPS = (("not allowed", "restaurant"), ("stay outside",))
 
 
@@ -84,3 +87,20 @@ def test_each_truth_has_a_row() -> None:
     assert [rows[2][name] for name in yes_no.COUNTS] == [1, 0, 1, 1, 1, 0, 0, 0]
     assert "| no | 4 | 2 | 1 | 1 | 1 | 1 | 1 | 2 | 1 |" in yes_no.markdown(rows)
     assert yes_no.markdown(yes_no.summary([])) == []
+
+
+@pytest.mark.parametrize("name", ["yes_no", "yes_no_harbour"])
+def test_questions_say_what_decides_them(name: str) -> None:
+    questions = load([ITEMS / f"{name}.jsonl"]).questions
+    assert len(questions) > 60
+    for question in questions:
+        assert question.statements is not None
+        assert bool(question.statements) is question.answerable
+        assert not judge.states(question.turns[-1], question.statements), "a question that is repeated decides nothing"
+
+
+def test_the_sentences_that_decide_are_right_answers() -> None:
+    items = [item for _, item in read_fields(ITEMS / "yes_no_harbour.jsonl") if item["meta"]["answerable"]]
+    assert len(items) == 48
+    for item in items:
+        assert judge.states(item["meta"]["why"], item["meta"]["statements"]), item["id"]
