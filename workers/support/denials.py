@@ -6,15 +6,21 @@ statement that it rests on is about something else than was asked. Each rule is 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from itertools import chain, takewhile
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT, EXCEPTION
+from workers.support.other_values import (
+    is_free_for_whom_was_asked,
+    is_refused_elsewhere,
+    is_valued_elsewhere,
+    is_valued_otherwise,
+)
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
+from workers.support.row_denials import FOR, RowDenials
 from workers.support.ruling_out import (
     MOSTLY,
     OTHERWISE,
@@ -39,7 +45,6 @@ from workers.support.words.units import (
     counts_another,
     counts_otherwise,
     lacks_amount,
-    measured,
     measures_another,
     names_share,
 )
@@ -47,10 +52,6 @@ from workers.support.words.word_forms import SHARED, near
 
 ITEM = 4
 """Most words behind "except" that name the exception."""
-_FOR = re.compile(
-    r"\b(?:for|für|voor|para)\s+(?:(?:an?|the|eine?n?|d(?:ie|as|en|er)|een|het|de|una?|el|la)\s+)?([^\W\d]+)"
-)
-"""What something is for: "the deposit for a scooter"."""
 
 
 class Denials:
@@ -58,6 +59,7 @@ class Denials:
 
     def __init__(self, question: Question, statements: Sequence[Statement]) -> None:
         self._question, self._statements = question, statements
+        self._rows = RowDenials(question, statements)
         self._within = {(one.passage, number) for one in statements for number, has in one.sizes.items() if has}
         self._states = frozenset(question.vocabulary.content(set(STATES.values())))
         self._words = frozenset().union(*(one.words | one.around for one in statements))
@@ -99,13 +101,9 @@ class Denials:
         if fact and self._is_of_another_size(statement):
             return True
         if statement.row is not None:
-            if fact and not claim.verdict and self._is_of_no_row(words, statement):
-                return True
-            if fact and (statement.row.identifies(measured(claim.said)) or self._is_of_a_lesser_row(words, statement)):
-                return True
-            if fact and self._is_of_a_sibling(words, statement):
-                return True
-            return self._is_of_another(claim, words, statement.row) or self._is_told_of_names(words, statement)
+            return self._rows.of(claim, words, statement)
+        if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
+            return True
         yes = claim.verdict == "yes"
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
@@ -126,11 +124,21 @@ class Denials:
         asked = self._question
         return counts_another(claim.said, words_of(statement.text), asked.words, asked.vocabulary.content)
 
+    def _is_otherwise(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
+        """Whether another part of a sentence, or another sentence, says something else of what was asked."""
+        asked = self._question
+        judges = claim.verdict == "yes" or asked.asked.issuperset(words)
+        if judges and is_free_for_whom_was_asked(claim, statement, asked):
+            return True
+        if claim.verdict and is_refused_elsewhere(claim, statement, self._statements, asked):
+            return True
+        if is_valued_otherwise(claim, statement, asked):
+            return True
+        return asked.wants_fact and is_valued_elsewhere(claim, statement, self._statements, asked)
+
     def compares(self, own: Sequence[str], row: Row) -> bool | None:
-        """Whether a row that a claim names has a number as was asked for: "Which … cost more than 30 euros?" """
-        if self._question.range is None or not row.heads(own):
-            return None
-        return row.compares(self._question.range, self._question.content)
+        """As `RowDenials.compares`."""
+        return self._rows.compares(own, row)
 
     def _takes_back(self, text: str, claim: Claim) -> bool:
         """Whether a yes has a clause that denies what was asked: "Yes, dogs are not allowed", "Yes, but not here"."""
@@ -281,18 +289,6 @@ class Denials:
             for one in self._statements
         )
 
-    def _is_told_of_names(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether a row lacks names of the question that a sentence has with other numbers: "Members pay 20 % less"."""
-        numbers = {word for word in words if word[0].isdigit()}.difference(self._question.content)
-        names = [name for name in self._question.names if not near(name, statement.around)]
-        return bool(numbers and names) and any(
-            one.row is None
-            and all(near(name, one.words) for name in names)
-            and any(word[0].isdigit() for word in one.words)
-            and numbers.isdisjoint(one.words)
-            for one in self._statements
-        )
-
     def _is_of_another_name(self, claim: Claim, words: Sequence[str], statement: Statement) -> bool:
         """Whether a claim has a number or date for names of the question, and its statement is about none of them: "The
         Holzkurs takes place on 8 March" beside "The meeting takes place on 8 March"."""
@@ -310,7 +306,7 @@ class Denials:
             return False
         if asked.vocabulary.pricing.isdisjoint(words):
             return False
-        things = chain.from_iterable(asked.vocabulary.of(said) for said in _FOR.findall(asked.text.casefold()))
+        things = chain.from_iterable(asked.vocabulary.of(said) for said in FOR.findall(asked.text.casefold()))
         return any(self._is_unknown(word) for word in things if word in words)
 
     def _is_unknown(self, word: str) -> bool:
@@ -319,66 +315,6 @@ class Denials:
         begins = word[:SHARED]
         return not any(other.startswith(begins) or word in other for other in self._words)
 
-    def _is_of_no_row(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether a claim has a number of a row that has nothing of what was asked but what stands above it: "What is
-        the deposit for the mower?" beside `Shredder | 100` below `Item | Deposit`."""
-        row, asked = statement.row, self._question
-        if row is None or row.own_range is not None or any(statement.sizes.values()):
-            return False  # what was asked may be among its ages or days
-        if not any(word[0].isdigit() for word in words if word not in asked.asked):
-            return False
-        above = statement.above.union(*row.above)
-        names = [word for word in asked.content if word not in asked.vocabulary.pricing and not near(word, above)]
-        here = frozenset().union(*row.cells)
-        own = frozenset(word for word in words if not word[0].isdigit())
-        return bool(names) and not any(near(word, here) for word in names) and not own & row.cells[0]
-
-    def _is_of_a_lesser_row(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether a claim has a number of a row that has fewer of the words that were asked than the head of another
-        row, and none of those: "an oil change for a yawl" beside `Yawl | 120` where `Oil change` heads a row."""
-        row, asked = statement.row, self._question
-        if row is None or not any(word[0].isdigit() and word not in asked.asked for word in words):
-            return False
-        here = statement.around | statement.words | frozenset().union(*row.above)
-        own = [word for word in asked.content if near(word, frozenset().union(*row.cells))]
-        heads = (one.row.cells[0] for one in self._statements if one.row is not None)
-        return any(
-            len(head) > max(len(own), 1) and asked.asked.issuperset(head) and not any(near(word, here) for word in head)
-            for head in heads
-        )
-
-    def _is_of_a_sibling(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether a claim has a number of a column that was not asked for, and a table has the name of that next
-        to a word of the question that this one lacks: a price for cats of a rabbit."""
-        row, asked = statement.row, self._question
-        if row is None:
-            return False
-        numbers = {word for word in words if word[0].isdigit() and word not in asked.asked}
-        columns = [n for n, cell in enumerate(row.cells) if n and not numbers.isdisjoint(cell) and n < len(row.above)]
-        names = frozenset().union(*(row.above[n] for n in columns)).difference(asked.asked)
-        here = statement.around.union(*row.cells, *row.above)
-        lacking = {word for word in asked.asked if not near(word, here)}
-        return any(
-            not lacking.isdisjoint(cell) and any(not names.isdisjoint(other) for other in axis if other is not cell)
-            for one in self._statements
-            if one.row is not None and lacking
-            for axis in (one.row.labels, one.row.above[1:])
-            for cell in axis
-        )
-
     def _names_missing(self, statement: Statement) -> list[str]:
         """The names of the question that neither a statement nor the headings above it have."""
         return [name for name in self._question.names if not near(name, statement.words | statement.above)]
-
-    def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
-        """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
-        asked = self._question
-        own = [word for word in words if word not in asked.content]
-        answers_one = asked.double and row.has_in_named(own, asked.columns)  # what else it says, the other part asks
-        elsewhere = row.is_elsewhere(own, asked.columns, asked.numbers) and not answers_one
-        if elsewhere or self.compares(own, row) is False:
-            return True
-        if claim.verdict or claim.negations:
-            return False
-        denies = row.answer(words) is None and negations(asked.words) % 2  # a name: "which room has no …?"
-        return row.answer(asked.content) is bool(denies)

@@ -16,7 +16,7 @@ Content = Callable[[Sequence[str]], Sequence[str]]
 """The content words among words, in a form in which they can be compared."""
 WITHIN = 4
 """Words behind a number that may say what it counts."""
-_HOW_MANY = frozenset(("many", "viele", "wieviele", "hoeveel", "cuántos", "cuántas"))
+HOW_MANY = frozenset(("many", "viele", "wieviele", "hoeveel", "cuántos", "cuántas"))
 _UNITS_IN_LINES = """
     year years jahr jahre jahren jaar jaren año años
     month months monat monate monaten maand maanden mes meses
@@ -112,6 +112,25 @@ EXTRA = frozenset(_EXTRA_IN_LINES.casefold().split())
 """Words of what is paid on top of a price."""
 
 
+MONEY, COUNT = "money", "count"
+_MONEY = frozenset(("euro", "pound", "dollar", "franc"))
+FREE_OF_CHARGE = frozenset(
+    ("free", "gratis", "kostenlos", "kostenfrei", "umsonst", "unentgeltlich", "kosteloos", "gratuito", "gratuita")
+)
+
+
+def kind_of(number: str, behind: Sequence[str]) -> str | None:
+    """What a number measures: money, a unit, or how many there are; None of times, dates and years.
+
+    Args:
+        behind: the words behind it.
+    """
+    if ":" in number or _YEAR.fullmatch(number) or (behind and behind[0] in _TIMES):
+        return None
+    unit = _GROUPS.get(behind[0], COUNT) if behind else COUNT
+    return MONEY if unit in _MONEY else unit
+
+
 def names_share(words: Sequence[str]) -> bool:
     """Whether words say how much of an amount is meant: "members pay half the fee"."""
     return not _SHARES.isdisjoint(words)
@@ -155,7 +174,7 @@ def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[st
         said, there, asked: words of the claim, the sentence and the question, as `words_of` gives them.
         content: the content words among words, in a form in which they can be compared.
     """
-    counting = not _HOW_MANY.isdisjoint(asked)
+    counting = not HOW_MANY.isdisjoint(asked)
     for number, behind in counted(said):
         unit = _GROUPS.get(behind[0]) if behind else None
         if not behind or (unit is None and behind[0] not in asked):

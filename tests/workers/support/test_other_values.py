@@ -1,0 +1,73 @@
+"""What a sentence, or another one, says of what was asked beside the value of a claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from workers.support.evidence import Evidence
+
+LATE = "# Boats\n\nLate returns cost 3 pounds per hour, for the motor boat 9 pounds per hour."
+CAMP = "# Camp\n\nThe lower meadow has 40 pitches and costs 7 euros per night; it is free for volunteers."
+TAPS = "# Taps\n\nThere are six taps: three behind the barn, two in the orchard and one in the yard."
+SAUNA = "# Sauna\n\nA visit can be moved once to another day, unless it is full. The steam bath cannot be moved."
+LAMPS = "# Minutes\n\nThe lamps on the pier were rejected by the council. The square gets lamps in June."
+TOURS = "# Tours\n\n**What does it cost?** 4.50 euros per child.\n\nNight tours cost 8 euros per child."
+PRICES = "| Ticket | Price in euros | Friends |\n| --- | --- | --- |\n| Lantern walk | 6 | 2 |\n| Boat trip | 12 | 9 |"
+GERMAN = "# Halle\n\nDie Miete beträgt 30 Euro pro Abend, für Vereine aus dem Ort 12 Euro. Stühle kosten nichts."
+DUTCH = (
+    "# Fietsen\n\nEen fiets huren kost 10 euro per dag; voor bewoners is het gratis. Een bakfiets kost 25 euro per dag."
+)
+
+WRONG = [
+    ("How much is a late return of the motor boat?", "A late return of the motor boat costs 3 pounds per hour.", LATE, "en"),
+    ("What does a night cost for volunteers?", "A night costs 7 euros for volunteers.", CAMP, "en"),
+    ("Do volunteers pay for the lower meadow?", "Yes, volunteers pay for the lower meadow.", CAMP, "en"),
+    ("Does the meadow cost volunteers anything?", "The meadow costs volunteers anything.", CAMP, "en"),
+    ("How many taps are in the orchard?", "There are six taps in the orchard.", TAPS, "en"),
+    ("How many taps are in the yard?", "Three taps are in the yard.", TAPS, "en"),
+    ("Can a visit to the steam bath be moved?", "Yes, a visit to the steam bath can be moved once to another day.", SAUNA, "en"),
+    ("Are there lamps on the pier?", "Yes, lamps on the pier come in June.", LAMPS, "en"),
+    ("What does a night tour cost per child?", "4.50 euros per child.", TOURS, "en"),
+    ("What does the lantern walk cost for friends?", "The lantern walk costs 6 euros for friends.", PRICES, "en"),
+    ("Was kostet die Halle für Vereine aus dem Ort?", "Die Halle kostet 30 Euro pro Abend für Vereine.", GERMAN, "de"),
+    ("Betalen bewoners voor een fiets?", "Ja, bewoners betalen voor een fiets.", DUTCH, "nl"),
+    ("Wat kost een fiets voor bewoners?", "Een fiets kost 10 euro per dag voor bewoners.", DUTCH, "nl"),
+]  # fmt: skip
+RIGHT = [
+    ("How much is a late return?", "A late return costs 3 pounds per hour.", LATE, "en"),
+    ("How much is a late return of the motor boat?", "A late return of the motor boat costs 9 pounds per hour.", LATE, "en"),
+    ("How many pitches does the lower meadow have?", "The lower meadow has 40 pitches.", CAMP, "en"),
+    ("What does the lower meadow cost per night?", "The lower meadow costs 7 euros per night.", CAMP, "en"),
+    ("Do volunteers pay for the lower meadow?", "No, it is free for volunteers.", CAMP, "en"),
+    ("Does the meadow cost anything?", "Yes, the meadow costs 7 euros per night.", CAMP, "en"),
+    ("How many taps are there?", "There are six taps.", TAPS, "en"),
+    ("How many taps are behind the barn?", "There are three taps behind the barn.", TAPS, "en"),
+    ("How many taps are in the orchard?", "Two taps are in the orchard.", TAPS, "en"),
+    ("Can a visit be moved?", "Yes, a visit can be moved once to another day.", SAUNA, "en"),
+    ("Are there lamps on the square?", "Yes, the square gets lamps in June.", LAMPS, "en"),
+    ("What does a tour cost per child?", "4.50 euros per child.", TOURS, "en"),
+    ("What does a night tour cost per child?", "8 euros per child.", TOURS, "en"),
+    ("What does the lantern walk cost for friends?", "The lantern walk costs 2 euros for friends.", PRICES, "en"),
+    ("What does the lantern walk cost?", "The lantern walk costs 6 euros.", PRICES, "en"),
+    ("Was kostet die Halle pro Abend?", "Die Miete beträgt 30 Euro pro Abend.", GERMAN, "de"),
+    ("Was kostet die Halle für Vereine aus dem Ort?", "Für Vereine aus dem Ort beträgt die Miete 12 Euro.", GERMAN, "de"),
+    ("Wat kost een fiets per dag?", "Een fiets huren kost 10 euro per dag.", DUTCH, "nl"),
+    ("Is een fiets gratis voor bewoners?", "Ja, voor bewoners is het gratis.", DUTCH, "nl"),
+    ("What does the pond hold?", "It holds 900 litres, the small one 200 litres.", "The pond holds 900 litres, the small one 200 litres.", "en"),
+    ("What does a guest pay?", "A guest pays €4.", "Members pay €2, a guest €4, and children nothing.", "en"),
+    ("Is parking free for guests?", "Yes, parking is free for guests.", "Parking is free for guests; others pay €3.", "en"),
+]  # fmt: skip
+
+
+def denied(question: str, claim: str, text: str, language: str) -> bool:
+    return Evidence(question, [text], language).of(claim).denied
+
+
+@pytest.mark.parametrize(("question", "claim", "text", "language"), WRONG)
+def test_a_value_of_something_else_is_denied(question: str, claim: str, text: str, language: str) -> None:
+    assert denied(question, claim, text, language)
+
+
+@pytest.mark.parametrize(("question", "claim", "text", "language"), RIGHT)
+def test_its_own_value_is_not(question: str, claim: str, text: str, language: str) -> None:
+    assert not denied(question, claim, text, language)
