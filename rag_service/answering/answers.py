@@ -17,7 +17,7 @@ from rag_service.answering.names import NO_COLLECTION
 from rag_service.citing.citations import Citation, CitedPassage, Stated, carry, cite, stated
 from rag_service.citing.text_spans import TextTokens, answer_text, passage_text
 from rag_service.contract.answer import Answer, CitationOut, NearestOut, PassageOut, PromptPart, SentenceOut, Version
-from rag_service.contract.notes import DOUBTFUL
+from rag_service.contract.notes import DOUBTFUL, passes_on
 from rag_service.errors import problem_document
 from rag_service.setting_sections import Answers
 from workers.broker.messages import DoneEvent, ErrorEvent, GenerateJob, NotRewritten, Place, Support
@@ -128,7 +128,7 @@ def version(record: AnswerRecord) -> Version:
 
 def is_doubtful(answer: Answer) -> bool:
     """Whether an answer has a warning that its passages do not state it, or is made from one that has."""
-    return answer.note in (UNSUPPORTED, UNANSWERED, DOUBTFUL)
+    return answer.note in (UNSUPPORTED, UNANSWERED) or passes_on(answer.note)
 
 
 def failure(error: ErrorEvent) -> dict[str, Any]:
@@ -202,7 +202,11 @@ def _finished(done: DoneEvent, record: AnswerRecord, tokens: TextTokens, setting
     cited = citations(done, record["job"], tokens, settings)
     support = done.support
     supported = bool(cited) if support is None else support.support >= settings.support_threshold
-    note = _of_edit(done, record["job"]) or _note(record, support, supported, done.text)
+    note = _of_edit(done, record["job"])
+    if note is None:
+        note = _note(record, support, supported, done.text)
+    elif record["job"].doubtful:
+        note = f"{note} {DOUBTFUL}"  # what is made from this text has the warning, too
     fields: dict[str, Any] = {}
     if support is not None:
         refused = support.abstained == "refused"

@@ -8,6 +8,9 @@ const TEXTS = { en: {}, de, nl };
 /** `en`, `de` or `nl`. */
 export const language = navigator.languages.map((one) => one.slice(0, 2)).find((one) => one in TEXTS) ?? "en";
 
+/** That language as the browser has it, such as `en-GB`: how it writes dates. */
+export const region = navigator.languages.find((one) => one.slice(0, 2) === language) ?? language;
+
 const words = TEXTS[language];
 const numbers = new Intl.NumberFormat(language);
 
@@ -31,7 +34,8 @@ export function said(remark) {
       return t(text, { [name]: remark.slice(before.length, remark.length - after.length) });
     }
   }
-  return remark;
+  const first = Object.keys(words).find((text) => remark.startsWith(`${text} `) && remark.slice(text.length + 1) in words);
+  return first ? `${t(first)} ${t(remark.slice(first.length + 1))}` : remark; // one remark, or two
 }
 
 /** A number with its noun: `count(1, "{n} source", "{n} sources")`. */
@@ -41,12 +45,12 @@ export function count(number, one, several) {
 
 /** A time, short. @param seconds since 1970. */
 export function when(seconds) {
-  return new Date(seconds * 1000).toLocaleString(language, { dateStyle: "medium", timeStyle: "short" });
+  return new Date(seconds * 1000).toLocaleString(region, { dateStyle: "medium", timeStyle: "short" });
 }
 
 /** A date without its time. */
 export function day(date) {
-  return date.toLocaleDateString(language, { dateStyle: "long" });
+  return date.toLocaleDateString(region, { dateStyle: "long" });
 }
 
 /** Puts the texts that the page came with into its language. */

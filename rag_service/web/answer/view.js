@@ -189,7 +189,7 @@ export class AnswerView {
       this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
     }
     const { passages, kinds } = legend(this.text.runs);
-    const warns = typeof answer.answerable === "number" || answer.note === DOUBTFUL;  // of the text, so before the text
+    const warns = typeof answer.answerable === "number" || answer.note?.endsWith(DOUBTFUL);  // of the text, so before the text
     this._warning.hidden = !(warns && answer.note);
     const note = answer.note ? said(answer.note) : null;
     this._warning.textContent = warns ? note ?? "" : "";

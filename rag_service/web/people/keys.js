@@ -2,7 +2,7 @@
 
 import { asProblem, json, part } from "../api.js";
 import { announce, button, confirmButton, el, problemBox } from "../dom.js";
-import { language, t, when as timeOf } from "../language.js";
+import { region, t, when as timeOf } from "../language.js";
 
 const ROLES = [
   ["reader", "reader: asks and reads"],
@@ -51,7 +51,7 @@ export class Keys {
   }
 
   _item(key) {
-    const when = new Date(key.created * 1000).toLocaleDateString(language, { dateStyle: "medium" });
+    const when = new Date(key.created * 1000).toLocaleDateString(region, { dateStyle: "medium" });
     const about = [key.person || t("nobody"), key.role, key.collections?.join(", ") ?? t("all collections"), when];
     if (key.expires) about.push(t("signed in until {time}", { time: timeOf(key.expires) }));
     return el("li", {}, el("div", {}, el("span", { class: "document-title", text: key.name }),

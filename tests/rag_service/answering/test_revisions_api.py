@@ -55,14 +55,17 @@ async def test_the_warning_of_an_answer_goes_on_to_what_is_made_of_it(
     first = await ask(client, FIRST["question"])
     assert first["note"] == UNSUPPORTED
     answer = first
-    for text in ("Zebras singen selten.", "Sie singen selten."):
+    unchanged = f"{UNCHANGED} {DOUBTFUL}"
+    for text, note in (
+        ("Zebras rarely sing.", unchanged), ("Zebras singen selten.", DOUBTFUL), ("Sie singen selten.", DOUBTFUL)
+    ):  # fmt: skip
         world.stage.text = text
         if way == "message":
             answer = await ask(client, "In German, please.", session_id=first["session_id"])
         else:
             body = {"instruction": "In German, please."}
             answer = (await client.post(f"/v1/answers/{answer['answer_id']}/edits", json=body)).json()
-        assert (answer["answer"], answer["note"]) == (text, DOUBTFUL)
+        assert (answer["answer"], answer["note"]) == (text, note)
 
 
 @pytest.mark.parametrize(("meant", "note"), [("Does a zebra jump?", DOUBTFUL), ("Does the fox jump?", None)])

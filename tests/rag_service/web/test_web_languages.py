@@ -116,6 +116,8 @@ async def test_the_page_speaks_the_browsers_language(new_visit: Any, scene: Any,
     for words in ("year >= 2020", 'team = "{filter}"'):
         note = answers.FILTERED.replace("{filter}", words)
         assert await said(page, note) == own[answers.FILTERED].replace("{filter}", words)
+    both = f"{answers.UNCHANGED} {answers.DOUBTFUL}"
+    assert await said(page, both) == f"{own[answers.UNCHANGED]} {own[answers.DOUBTFUL]}"
     assert await said(page, "A remark of a later version.") == "A remark of a later version."
     await page.get_by_label(own["Your question"]).fill(BACKUPS)
     await page.get_by_role("button", name=own["Ask"], exact=True).click()
@@ -197,6 +199,23 @@ async def test_numbers_are_written_as_the_language_does(
         wanted = number.translate(str.maketrans({".": point, ",": comma}))
         assert re.search(rf"(?<![\d.,]){re.escape(wanted)}(?![\d])", shown), (wanted, shown)
     assert "1234567" in shown, "a seed is no amount"
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize(
+    ("locale", "date"),
+    [
+        ("en-GB", "7 March 2026"),
+        ("en-US", "March 7, 2026"),
+        ("de-AT", "7. März 2026"),
+        ("fr-FR", "March 7, 2026"),
+    ],
+)
+async def test_dates_are_written_as_the_region_does(new_visit: Any, scene: Any, locale: str, date: str) -> None:
+    visit = await new_visit(locale=locale)
+    day = "async () => (await import('/web/language.js')).day(new Date(2026, 2, 7))"
+    assert await visit.page.evaluate(day) == date
 
 
 @browsed

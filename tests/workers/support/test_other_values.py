@@ -19,13 +19,15 @@ DUTCH = (
 )
 
 WRONG = [
-    ("How much is a late return of the motor boat?", "A late return of the motor boat costs 3 pounds per hour.", LATE, "en"),
+    ("How much is a late return of the motor boat?",
+     "A late return of the motor boat costs 3 pounds per hour.", LATE, "en"),
     ("What does a night cost for volunteers?", "A night costs 7 euros for volunteers.", CAMP, "en"),
     ("Do volunteers pay for the lower meadow?", "Yes, volunteers pay for the lower meadow.", CAMP, "en"),
     ("Does the meadow cost volunteers anything?", "The meadow costs volunteers anything.", CAMP, "en"),
     ("How many taps are in the orchard?", "There are six taps in the orchard.", TAPS, "en"),
     ("How many taps are in the yard?", "Three taps are in the yard.", TAPS, "en"),
-    ("Can a visit to the steam bath be moved?", "Yes, a visit to the steam bath can be moved once to another day.", SAUNA, "en"),
+    ("Can a visit to the steam bath be moved?",
+     "Yes, a visit to the steam bath can be moved once to another day.", SAUNA, "en"),
     ("Are there lamps on the pier?", "Yes, lamps on the pier come in June.", LAMPS, "en"),
     ("What does a night tour cost per child?", "4.50 euros per child.", TOURS, "en"),
     ("What does the lantern walk cost for friends?", "The lantern walk costs 6 euros for friends.", PRICES, "en"),
@@ -35,7 +37,8 @@ WRONG = [
 ]  # fmt: skip
 RIGHT = [
     ("How much is a late return?", "A late return costs 3 pounds per hour.", LATE, "en"),
-    ("How much is a late return of the motor boat?", "A late return of the motor boat costs 9 pounds per hour.", LATE, "en"),
+    ("How much is a late return of the motor boat?",
+     "A late return of the motor boat costs 9 pounds per hour.", LATE, "en"),
     ("How many pitches does the lower meadow have?", "The lower meadow has 40 pitches.", CAMP, "en"),
     ("What does the lower meadow cost per night?", "The lower meadow costs 7 euros per night.", CAMP, "en"),
     ("Do volunteers pay for the lower meadow?", "No, it is free for volunteers.", CAMP, "en"),
@@ -50,12 +53,15 @@ RIGHT = [
     ("What does the lantern walk cost for friends?", "The lantern walk costs 2 euros for friends.", PRICES, "en"),
     ("What does the lantern walk cost?", "The lantern walk costs 6 euros.", PRICES, "en"),
     ("Was kostet die Halle pro Abend?", "Die Miete beträgt 30 Euro pro Abend.", GERMAN, "de"),
-    ("Was kostet die Halle für Vereine aus dem Ort?", "Für Vereine aus dem Ort beträgt die Miete 12 Euro.", GERMAN, "de"),
+    ("Was kostet die Halle für Vereine aus dem Ort?",
+     "Für Vereine aus dem Ort beträgt die Miete 12 Euro.", GERMAN, "de"),
     ("Wat kost een fiets per dag?", "Een fiets huren kost 10 euro per dag.", DUTCH, "nl"),
     ("Is een fiets gratis voor bewoners?", "Ja, voor bewoners is het gratis.", DUTCH, "nl"),
-    ("What does the pond hold?", "It holds 900 litres, the small one 200 litres.", "The pond holds 900 litres, the small one 200 litres.", "en"),
+    ("What does the pond hold?",
+     "It holds 900 litres, the small one 200 litres.", "The pond holds 900 litres, the small one 200 litres.", "en"),
     ("What does a guest pay?", "A guest pays €4.", "Members pay €2, a guest €4, and children nothing.", "en"),
-    ("Is parking free for guests?", "Yes, parking is free for guests.", "Parking is free for guests; others pay €3.", "en"),
+    ("Is parking free for guests?",
+     "Yes, parking is free for guests.", "Parking is free for guests; others pay €3.", "en"),
 ]  # fmt: skip
 
 

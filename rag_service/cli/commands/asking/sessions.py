@@ -17,7 +17,7 @@ from rag_service.cli.console import CliError, count, err, local_time, out, print
 from rag_service.cli.options import ApiKey, Json, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
-from rag_service.contract.notes import DOUBTFUL
+from rag_service.contract.notes import passes_on
 
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
@@ -123,7 +123,7 @@ def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
         if rejected.http_status != 404:
             raise
         return {**turn, "citations": None, "warning": None}
-    warns = answer["answerable"] is not None or answer["note"] == DOUBTFUL  # other notes on edits warn of nothing
+    warns = answer["answerable"] is not None or passes_on(answer["note"])  # other notes on edits warn of nothing
     warning = answer["note"] if warns else None
     return {**turn, "citations": answer["citations"], "warning": warning}
 

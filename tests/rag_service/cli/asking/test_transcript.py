@@ -105,7 +105,14 @@ def test_an_answer_that_has_expired_is_exported_without_citations(api_url: str, 
     assert exported.endswith(f"*\n\n## What jumps?\n\n{world.stage.text}\n")
 
 
-@pytest.mark.parametrize(("note", "warns"), [(DOUBTFUL, True), ("Nothing was changed: this is the same text.", False)])
+@pytest.mark.parametrize(
+    ("note", "warns"),
+    [
+        (DOUBTFUL, True),
+        (f"Nothing was changed. {DOUBTFUL}", True),
+        ("Nothing was changed: this is the same text.", False),
+    ],
+)
 def test_a_rewrite_of_an_answer_with_a_warning_keeps_it(note: str, warns: bool) -> None:
     answer = {"note": note, "answerable": None, "citations": []}
     api: Any = SimpleNamespace(json=lambda call: answer)
