@@ -17,6 +17,13 @@ MOST = 20
 """Documents that an answer names; it counts all."""
 
 
+_ASKING_IN_LINES = """
+    what who whom whose when where why how which
+    was wer wen wem wann wo wohin woher warum wieso weshalb wie welche welcher welches
+    wat wie wanneer waar waarom hoe welk welke
+    qué quién quiénes cuándo dónde cómo cuánto cuánta cuál
+"""
+_ASKING = frozenset(_ASKING_IN_LINES.split())
 _QUOTES = "”“„«»「」‘’\"' "
 
 
@@ -25,7 +32,8 @@ def looked_up(
 ) -> tuple[Sequence[str], str, Mentions] | None:
     """The documents that mention the words, or if these stand together nowhere, all or any of "A, B and C", "A or B".
 
-    None for both at once, as in "A and B or C", which can be meant in two ways.
+    None for both at once, as in "A and B or C", which can be meant in two ways, and for a question behind the words:
+    "schools and what do they cost".
 
     Args:
         mentions: looks up a phrase.
@@ -40,6 +48,8 @@ def looked_up(
         if len(found) > 1:
             return None
         for phrases, joint, every in found:
+            if any(map(_asks, phrases[1:])):
+                return None
             return phrases, joint, _joined([mentions(phrase) for phrase in phrases], every)
     return [words], "", whole
 
@@ -52,6 +62,11 @@ def _phrases(words: str, joint: str) -> list[str]:
         return [words]
     parts = re.split(rf"{between}|[,、]\s*", words, flags=re.IGNORECASE)
     return [phrase for part in parts if (phrase := part.strip(_QUOTES))]
+
+
+def _asks(phrase: str) -> bool:
+    first, *others = phrase.casefold().split()
+    return first in _ASKING and bool(others)
 
 
 def _joined(lists: Sequence[Mentions], every: bool) -> Mentions:

@@ -154,6 +154,25 @@ def test_several_words(language: str, words: str, found: list[str], said: str) -
 
 
 @pytest.mark.parametrize(
+    ("language", "words", "asks"),
+    [
+        ("en", "schools and what do they cost", True),
+        ("en", "the solar telescope, and who may borrow it", True),
+        ("en", "schools or where they are", True),
+        ("en", "April and May", False),
+        ("en", "who and what", False),
+        ("de", "Schulen und was sie kosten", True),
+        ("de", "Schulen und Kosten", False),
+        ("nl", "scholen en hoe duur ze zijn", True),
+        ("es", "escuelas y cuánto cuestan", True),
+    ],
+)
+def test_a_question_behind_the_words_makes_no_list(language: str, words: str, asks: bool) -> None:
+    """None of the documents mentions “what do they cost”, was an answer."""
+    assert (looked_up(words, TEMPLATES._templates[language], lambda phrase: Mentions([], 4, True)) is None) is asks
+
+
+@pytest.mark.parametrize(
     ("language", "words"), [("en", "hotels and leave or visa"), ("en", "a, b or c and d"), ("de", "a oder b und c")]
 )
 def test_all_of_some_or_any_of_others_is_no_list(language: str, words: str) -> None:
