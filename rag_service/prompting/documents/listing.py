@@ -60,7 +60,8 @@ def _phrases(words: str, joint: str) -> list[str]:
     between = rf"\s+{re.escape(joint)}\s+" if spaced else re.escape(joint)
     if not re.search(between, words, re.IGNORECASE):
         return [words]
-    parts = re.split(rf"{between}|[,、]\s*", words, flags=re.IGNORECASE)
+    behind_comma = rf"(?:{re.escape(joint)}\s+)?" if spaced else ""
+    parts = re.split(rf"{between}|[,、]\s*{behind_comma}", words, flags=re.IGNORECASE)
     return [phrase for part in parts if (phrase := part.strip(_QUOTES))]
 
 

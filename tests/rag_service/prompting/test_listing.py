@@ -128,6 +128,7 @@ def test_nothing_is_said_to_be_nothing(language: str) -> None:
     [
         ("en", "hotels and leave", ["d3"], "“hotels” and “leave”"),
         ("en", "hotels, leave and “visa”", [], "“hotels” and “leave” and “visa”"),
+        ("en", "hotels, leave, and visa", [], "“hotels” and “leave” and “visa”"),
         ("en", "hotels or leave", ["d3", "d1", "d2"], "“hotels” or “leave”"),
         ("en", "terms and conditions", ["d4"], "“terms and conditions”"),
         ("en", "brandy", [], "“brandy”"),
