@@ -40,8 +40,9 @@ export function runs(points, spans, citations, passages, earlier = () => null) {
     let end = at + 1;
     while (end < points.length && owner[end] === owner[at]) end++;
     const mark = owner[at] < 0 ? null : marks[owner[at]];
-    const shown = mark?.cited || hasWord(points, at, end) ? mark : null;
-    result.push({ start: at, end, text: points.slice(at, end).join(""), mark: shown });
+    const text = points.slice(at, end).join("");
+    const quotes = mark?.cited === "copied" || (mark?.cited && !IN_WORDS.test(text)); // what else is cited begins a word
+    result.push({ start: at, end, text, mark: quotes || hasWord(points, at, end) ? mark : null });
     at = end;
   }
   return result;
@@ -123,7 +124,7 @@ function bridged(marks, points, passages, earlier) {
 
 const KINDS = {
   answer: "an earlier answer", edited: "the previous version", prediction: "the expected answer",
-  question: "your question", itself: "its own words above", neural: "a draft model",
+  question: "your question", itself: "its own words above", neural: "guesses of the model",
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 

@@ -106,10 +106,10 @@ export class Sources {
 
 /** A card for words that come from no passage. */
 function cardOfOther(mark, earlier) {
-  const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A draft model",
+  const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A guess",
     itself: "This answer itself", prediction: "The expected answer" };
   const explanation = {
-    neural: t("A draft model proposed these words, and the model confirmed every one of them."),
+    neural: t("These words were guessed ahead, and the model confirmed every one of them."),
     itself: t("The answer repeats words from above."),
   }[mark.kind] ?? t("These words were copied from {source}, and the model confirmed every one of them.",
     { source: described(mark, []) });

@@ -17,14 +17,14 @@ export class Documents {
     this._collections = collections;
     this._renamed = renamed;
     this._place = el("p", { class: "place" });
-    this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen" });
+    this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen writes" });
     this._files.addEventListener("change", () => {
       this.upload([...this._files.files]);
       this._files.value = "";
     });
-    this._drop = el("label", { class: "drop", for: "files" },
+    this._drop = el("label", { class: "drop writes", for: "files" },
       el("span", { class: "drop-lead", text: t("Choose files") }), " ", el("span", { text: t("or drop them here") }),
-      el("span", { class: "place", text: t("PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file of the same name is replaced") }));
+      el("span", { class: "place", text: t("PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file that was added here under the same name is replaced") }));
     this._progress = el("div", { class: "uploads" });
     this._reading = new Reading();
     this._list = new DocumentList({
@@ -32,10 +32,10 @@ export class Documents {
       replace: (one, file) => this._replace(one, file),
       remove: (one) => this._remove(one),
     });
-    this._whole = el("div", { class: "row" });
+    this._whole = el("div", { class: "row writes" });
     this._name = nameInput("new-collection");
     this._problem = el("div", {});
-    const create = el("form", { class: "row new-collection", onsubmit: (event) => this._create(event) },
+    const create = el("form", { class: "row new-collection writes", onsubmit: (event) => this._create(event) },
       el("label", { for: "new-collection", text: t("New collection") }), this._name,
       el("button", { type: "submit", class: "quiet", text: t("Create") }));
     this._dialog = sheet("documents", t("Documents"),
@@ -59,6 +59,7 @@ export class Documents {
     }
     this._named = name;
     if (name === null) {
+      this._items = [];
       this._list.show([], false);
       return;
     }
@@ -74,6 +75,7 @@ export class Documents {
       const held = JSON.stringify([name, items]);
       if (held === this._held) return; // drawn anew, a button that was just pressed would ask nothing
       this._held = held;
+      this._items = items;
       this._list.show(items);
       const documents = count(items.length, "{n} document", "{n} documents");
       this._whole.replaceChildren(this._renameButton(name), confirmButton(t("Delete this collection"), t("Delete “{name}” with {documents} for good?", { name, documents }),
@@ -193,6 +195,17 @@ export class Documents {
       return;
     }
     await this._show();
+    this._tellOfTwins(files);
+  }
+
+  /** Says that a file that was added has the name of another document, which a folder's ingest added with its path. */
+  _tellOfTwins(files) {
+    const names = new Set(files.map((file) => file.name));
+    const [other] = this._items.filter((one) => one.name.includes("/") && names.has(one.name.split("/").at(-1)));
+    if (!other) return;
+    const name = other.name.split("/").at(-1);
+    this._tell(new Problem({ title: t("{name} is also there as {other}", { name, other: other.name }),
+      detail: t("Answers may quote either of them. If they are the same document, remove one.") }));
   }
 
   /** The collection to add to: the chosen one, else `default`, which is created if needed. */
@@ -219,6 +232,7 @@ export class Documents {
     document.body.addEventListener("drop", (event) => {
       if (!event.dataTransfer?.files.length) return;
       event.preventDefault();
+      if (document.documentElement.dataset.role === "reader") return;
       this._drop.classList.remove("over");
       this.upload([...event.dataTransfer.files]);
     });

@@ -52,7 +52,7 @@ export class DocumentList {
       el("div", {},
         button(one.title, () => this._acts.open(one), { class: "link document-title", "aria-label": t("Read {title}", one) }),
         el("span", { class: "place", text: `${one.name !== one.title ? `${one.name} · ` : ""}${count(one.chunks, "{n} passage", "{n} passages")}` })),
-      el("div", { class: "item-tools" },
+      el("div", { class: "item-tools writes" },
         button(t("Replace"), () => {
           this._replaced = one;
           this._file.click();

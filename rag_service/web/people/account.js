@@ -24,6 +24,7 @@ export class Account {
   async load() {
     this._who = await json("GET", "v1/sign-in");
     this._opener.hidden = !this._who.key;
+    document.documentElement.dataset.role = this._who.role; // what readers may not do is not offered to them
   }
 
   async _open() {

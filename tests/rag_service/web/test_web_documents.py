@@ -52,6 +52,24 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await expect(dialog.get_by_text("There are no documents yet.")).to_be_visible()
 
 
+async def test_a_file_that_a_folder_holds_too_is_told(visit: Any, scene: Any, tmp_path: Path) -> None:
+    """The older one was quoted, and nothing said that there were two."""
+    text = "# Parking\n\nThe gate of the car park opens at seven.\n"
+    held = SourceDocument(name="site/parking.md", document_id="p", text=text, title="Parking")
+    scene.library.create("garage").ingest([held])
+    (tmp_path / "parking.md").write_text(text.replace("seven", "six"))
+    (tmp_path / "other.md").write_text("# Other\n\nNothing else.\n")
+    await visit.page.reload()
+    await visit.page.get_by_role("combobox", name="Collection").select_option("garage")
+    await visit.page.get_by_role("button", name="Documents").click()
+    dialog = visit.page.get_by_role("dialog", name="Documents")
+    await dialog.locator("#files").set_input_files([tmp_path / "other.md"])
+    await expect(dialog.get_by_text("1 document added.")).to_be_visible()
+    await expect(dialog.get_by_role("alert")).to_have_count(0)
+    await dialog.locator("#files").set_input_files([tmp_path / "parking.md"])
+    await expect(dialog.get_by_role("alert")).to_contain_text("parking.md is also there as site/parking.md")
+
+
 async def test_a_button_asks_on_while_the_list_is_read_again(visit: Any) -> None:
     page = visit.page
     documents, dialog = page.get_by_role("button", name="Documents"), page.get_by_role("dialog", name="Documents")

@@ -338,6 +338,9 @@ async def test_every_kind_of_source_has_its_tint(visit: Any) -> None:
           return [shown(null), shown([
             { answer_start: 2, answer_end: 16, ...b, source_start: 90, source_end: 104, kind: "copied" },
             { answer_start: 0, answer_end: 21, ...a, source_start: 10, source_end: 41, kind: "retrieved" },
+          ]), shown([
+            { answer_start: 38, answer_end: 40, ...b, source_start: 90, source_end: 92, kind: "copied" },
+            { answer_start: 37, answer_end: 40, ...a, source_start: 10, source_end: 13, kind: "retrieved" },
           ])];
         }"""
     )
@@ -356,4 +359,9 @@ async def test_every_kind_of_source_has_its_tint(visit: Any) -> None:
         ["; ", "from-passage tint-0", "retrieved", 0],
         ["🦊", "from-itself", None, None],
         *rest,
+    ]
+    assert found[2][-3:] == [
+        [" so ", None, None, None],
+        ["f", None, None, None],  # a number behind it would stand inside the word
+        ["ar", "from-passage tint-1", "copied", 0],
     ]

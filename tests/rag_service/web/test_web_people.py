@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
@@ -91,6 +92,26 @@ async def test_an_admin_hands_out_a_key_and_revokes_it(
     await row.get_by_role("button", name="Revoke").click()
     await expect(listed.get_by_role("listitem")).to_have_count(1)
     assert httpx.get(f"{url}/v1/sign-in", headers=headers).status_code == 401
+
+
+async def test_a_reader_is_offered_nothing_that_they_may_not_do(
+    new_visit: Any, scene: Any, admin_address: tuple[str, str]
+) -> None:
+    url, key = admin_address
+    body = {"name": "ann", "person": "ann", "role": "reader"}
+    made = httpx.post(f"{url}/v1/keys", json=body, headers={"Authorization": f"Bearer {key}"}).json()
+    for own, shown in ((made["key"], 0), (key, 1)):
+        page = (await new_visit(f"/#key={own}", url=url)).page
+        await page.get_by_role("combobox", name="Collection").select_option("handbook")
+        await page.get_by_role("button", name="Documents").click()
+        dialog = page.get_by_role("dialog", name="Documents")
+        await expect(dialog.get_by_role("button", name=re.compile("^Read ")).first).to_be_visible()
+        for name in ("Create", "Rename this collection", "Delete this collection"):
+            await expect(dialog.get_by_role("button", name=name)).to_have_count(shown)
+        held = await dialog.get_by_role("button", name=re.compile("^Read ")).count()
+        for name in ("Replace", "Remove"):
+            await expect(dialog.get_by_role("button", name=re.compile(f"^{name} "))).to_have_count(shown * held)
+        await expect(dialog.get_by_text("Choose files")).to_be_visible(visible=bool(shown))
 
 
 async def test_what_is_wrong_with_a_key_is_said(new_visit: Any, scene: Any, admin_address: tuple[str, str]) -> None:
