@@ -118,15 +118,19 @@ class RowDenials:
         )
 
     def _is_priced_for_others(self, words: Sequence[str], row: Row) -> bool:
-        """Whether a claim has a number of another column than that of those whom it was asked for: "for members" """
-        asked = self._question
+        """Whether a claim has a number of a column of prices, where another is for those whom the price was asked for:
+        "for members" """
+        asked, pricing = self._question, self._question.vocabulary.pricing
+        if asked.double or pricing.isdisjoint(asked.content):
+            return False
         of = frozenset(asked.vocabulary.content(FOR.findall(asked.text.casefold())))
         wanted = [n for n, above in enumerate(row.above) if n and above and above <= of and n < len(row.cells)]
         holding = {
             n for n, cell in enumerate(row.cells) if n and any(word[0].isdigit() and word in cell for word in words)
         }
+        prices = all(n < len(row.above) and row.above[n] <= pricing for n in holding)
         counts = any(word[0].isdigit() for n in wanted for word in row.cells[n])
-        return bool(holding) and counts and not asked.numbers and holding.isdisjoint(wanted)
+        return bool(holding) and prices and counts and not asked.numbers and holding.isdisjoint(wanted)
 
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""

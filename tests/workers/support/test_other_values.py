@@ -9,7 +9,7 @@ from workers.support.evidence import Evidence
 LATE = "# Boats\n\nLate returns cost 3 pounds per hour, for the motor boat 9 pounds per hour."
 CAMP = "# Camp\n\nThe lower meadow has 40 pitches and costs 7 euros per night; it is free for volunteers."
 TAPS = "# Taps\n\nThere are six taps: three behind the barn, two in the orchard and one in the yard."
-SAUNA = "# Sauna\n\nA visit can be moved once to another day, unless it is full. The steam bath cannot be moved."
+SAUNA = "# Visits\n\nA visit can be moved once to another day, unless it is full. The steam bath cannot be moved."
 LAMPS = "# Minutes\n\nThe lamps on the pier were rejected by the council. The square gets lamps in June."
 TOURS = "# Tours\n\n**What does it cost?** 4.50 euros per child.\n\nNight tours cost 8 euros per child."
 PRICES = "| Ticket | Price in euros | Friends |\n| --- | --- | --- |\n| Lantern walk | 6 | 2 |\n| Boat trip | 12 | 9 |"
@@ -62,7 +62,37 @@ RIGHT = [
     ("What does a guest pay?", "A guest pays €4.", "Members pay €2, a guest €4, and children nothing.", "en"),
     ("Is parking free for guests?",
      "Yes, parking is free for guests.", "Parking is free for guests; others pay €3.", "en"),
+    ("Are dogs allowed in the holiday homes?", "Yes, dogs are allowed.",
+     "Dogs are allowed. Smoking is not allowed in the holiday homes.", "en"),
+    ("Can bookings be changed?", "Yes, bookings can be changed up to 24 hours before the tour.",
+     "Bookings can be changed or cancelled free of charge up to 24 hours before the tour.", "en"),
+    ("Are premiums returned?", "Yes, premiums are returned for cancelled contracts.",
+     "Premiums paid are returned for cancelled contracts.", "en"),
+    ("Wird die Kursgebühr erstattet?", "Ja, die Kursgebühr wird erstattet.",
+     "Die Kursgebühr wird erstattet, wenn der Kurs abgesagt wird.", "de"),
+    ("How much do adults and children pay?", "Adults pay 8 euros.", "Adults pay 8 euros, children 4 euros.", "en"),
+    ("What is the deposit for the hall?", "The deposit is 50 euros.",
+     "The deposit is 50 euros, and the fee for the hall is 200 euros per day.", "en"),
+    ("What does a 120-litre bin for residual waste cost?", "A 120-litre bin costs 90 euros a year.",
+     "A 120-litre bin costs 90 euros a year, and a 240-litre bin for residual waste costs 160 euros a year.", "en"),
+    ("Wat kost de toegang tot het museum?", "Toegang kost 12 euro.",
+     "Toegang kost 12 euro, met een museumkaart is het museum gratis.", "nl"),
+    ("Do visitors pay for the audio guide?", "Yes, the audio guide costs 5 euros.",
+     "The audio guide costs 5 euros and is free for visitors with a museum pass.", "en"),
+    ("How much does it cost to rent a bike per day?", "It costs 10 euros per day.",
+     "It costs 10 euros per day and 50 euros per week to rent a bike.", "en"),
+    ("How much is a car park ticket per further hour?", "1 euro for every further hour.",
+     "A ticket for the car park costs 2 euros for the first hour and 1 euro for every further hour.", "en"),
+    ("How many members does the club have?", "The club has 120 members.",
+     "It has 120 members and is one of the largest clubs in the region.", "en"),
+    ("How many books can I borrow with a library card?", "You can borrow 10 books.",
+     "You can borrow 10 books and 5 DVDs per library card.", "en"),
+    ("What is the annual fee for members of the chess club?", "The annual fee is 30 euros.",
+     "| Club | Members | Annual fee |\n| --- | --- | --- |\n| Chess club | 45 | 30 |", "en"),
+    ("What is the annual membership fee for students?", "Students pay 20 euros.",
+     "The annual membership fee is 40 euros, with a reduced rate for students.\n\nStudents pay 20 euros.", "en"),
 ]  # fmt: skip
+"""The last ones are those that a first form of the rules denied."""
 
 
 def denied(question: str, claim: str, text: str, language: str) -> bool:

@@ -114,6 +114,8 @@ EXTRA = frozenset(_EXTRA_IN_LINES.casefold().split())
 
 MONEY, COUNT = "money", "count"
 _MONEY = frozenset(("euro", "pound", "dollar", "franc"))
+UNITS = frozenset(_GROUPS)
+CURRENCIES = frozenset(word for word, unit in _GROUPS.items() if unit in _MONEY)
 FREE_OF_CHARGE = frozenset(
     ("free", "gratis", "kostenlos", "kostenfrei", "umsonst", "unentgeltlich", "kosteloos", "gratuito", "gratuita")
 )
