@@ -22,8 +22,8 @@ BOLD = 600
 MOST_CHARS = 200
 MOST_LINES = 4
 """Lines that one heading may run over."""
-MOST_SHARE = 0.3
-"""If more lines of a document look like headings, sizes say nothing."""
+MOST_LETTERS, MOST_OF_LINES = 0.3, 0.5
+"""If more letters or lines of a document look like headings, sizes say nothing. Short sections have few lines."""
 
 _WORD = re.compile(r"[^\W\d_]{2}")
 _MARK = re.compile(r"^(#{1,6})(?=[ \t])", re.MULTILINE)
@@ -127,7 +127,8 @@ def _levels(pages: Sequence[Sequence[Line]]) -> Mapping[Style, int]:
     styles = {style for style in letters if style.size >= LARGER * body.size}
     styles |= {style for style in letters if style.bold and not body.bold and style.size >= body.size}
     standing_out = [line for line in lines if line.style in styles and _WORD.search(line.text)]
-    if len(standing_out) > MOST_SHARE * len(lines):
+    sizes = sum(len(line.text) for line in standing_out)
+    if sizes > MOST_LETTERS * letters.total() or len(standing_out) > MOST_OF_LINES * len(lines):
         return {}
     ordered = sorted({line.style for line in standing_out}, reverse=True)
     return {style: min(level, 6) for level, style in enumerate(ordered, start=1)}

@@ -115,6 +115,20 @@ def test_headings_come_from_the_outline_or_stand_out(outline: bool, bold: bool, 
     assert all(part.text == loaded.text[part.start : part.end] for part in parts)
 
 
+@pytest.mark.parametrize(("body", "found"), [(BODY[:90], 4), ("Sam", 0)])
+def test_short_sections_have_headings_and_forms_have_none(body: str, found: int) -> None:
+    """A third of the first one's lines are headings, and few of its letters."""
+    pdf = FPDF()
+    pdf.add_page()
+    for heading in ("Fire", "First aid", "Capacity", "Ice and wind"):
+        pdf.set_font("Helvetica", style="B", size=16)
+        pdf.multi_cell(0, text=heading, new_x="LMARGIN", new_y="NEXT")
+        pdf.set_font("Helvetica", size=12)
+        pdf.multi_cell(0, text=body, new_x="LMARGIN", new_y="NEXT")
+    loaded = read_pdf(bytes(pdf.output()), "stem")
+    assert sum(line.startswith("# ") for line in loaded.text.split("\n")) == found
+
+
 def test_a_text_of_one_style_has_no_headings_and_a_number_sign_stays_text() -> None:
     loaded = read_pdf(make_pdf(f"# 3 of the list is open.\n{BODY}\n{BODY}"), "stem")
     assert loaded.text.startswith("\\# 3 of the list is open.")

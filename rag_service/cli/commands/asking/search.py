@@ -51,7 +51,7 @@ def search(
         if number:
             screen.print()
         title = shown_heading(passage)
-        screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, {passage['score']:.4f})")
+        screen.print(f"[{passage['rank']}] {title}  ({passage['document_id']}, score {passage['score']:.4f})")
         screen.print(f"{passage['text'].strip()}")
     if not result["passages"]:
         screen.print("No passages were found.")

@@ -80,7 +80,7 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         screen.print()
     memory = history["memory"]
     screen.print(
-        f"{memory['tokens']:,} tokens in {decimal(memory['ids_bytes'])}; turns {decimal(memory['turns_bytes'])}; "
+        f"Kept in Redis: {memory['tokens']:,} tokens in {decimal(memory['ids_bytes'])}; turns {decimal(memory['turns_bytes'])}; "
         f"answers {decimal(memory['answers_bytes'])}",
         style="dim",
     )

@@ -29,6 +29,8 @@ from rag_service.stack.exit_status import FAILED, UNREACHABLE
 PATIENCE_S = 60.0
 PAGE = 1000
 """Documents that one request lists."""
+ALIKE = 0.75
+"""Least likeness of a path's name and another that may be meant, as `difflib` measures it."""
 OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 """Counts of a job, and how they are called here."""
 _STAYS = (
@@ -189,7 +191,7 @@ def _similar(path: Path) -> Path | None:
     except OSError:
         return None
     alike = [name for name in names if Path(name).suffix.casefold() == path.suffix.casefold()]
-    similar = get_close_matches(path.name, alike, 1)
+    similar = get_close_matches(path.name, alike, 1, ALIKE)
     return path.with_name(similar[0]) if similar else None
 
 
