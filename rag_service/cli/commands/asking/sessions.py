@@ -80,8 +80,8 @@ def show(session: SessionId, url: Url = None, api_key: ApiKey = None, as_json: J
         screen.print()
     memory = history["memory"]
     screen.print(
-        f"Kept in Redis: {memory['tokens']:,} tokens in {decimal(memory['ids_bytes'])}; turns {decimal(memory['turns_bytes'])}; "
-        f"answers {decimal(memory['answers_bytes'])}",
+        f"Kept in Redis: {memory['tokens']:,} tokens in {decimal(memory['ids_bytes'])}; "
+        f"turns {decimal(memory['turns_bytes'])}; answers {decimal(memory['answers_bytes'])}",
         style="dim",
     )
 

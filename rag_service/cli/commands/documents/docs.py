@@ -49,7 +49,8 @@ def list_documents(
         return
     for document in documents:
         sizes = f"{count(document['chunks'], 'chunk')}  {decimal(document['bytes'])}"
-        out().print(f"{document['document_id']}  ingested {local_time(document['updated'])}  {sizes}  {document['title']}")
+        ingested = f"ingested {local_time(document['updated'])}"
+        out().print(f"{document['document_id']}  {ingested}  {sizes}  {document['title']}")
     if not documents:
         err().print(f"There are no documents in {name!r}.")
 
