@@ -65,7 +65,7 @@ class IntegerLinear(torch.nn.Linear):
         if input.requires_grad and torch.is_grad_enabled():
             return F.linear(input, self.weight, self.bias)
         rows = input.reshape(-1, self.in_features)
-        output = torch.empty(len(rows), self.out_features, dtype=self.dtype)
+        output = torch.empty(rows.shape[0], self.out_features, dtype=self.dtype)
         self.product(rows, output)
         return output.view(*input.shape[:-1], self.out_features)
 

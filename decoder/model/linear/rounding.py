@@ -49,7 +49,7 @@ def rounded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 def _compiled(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     rows = _given(rows)
     integers = torch.empty(rows.shape, dtype=torch.uint8)
-    steps, between = torch.empty(len(rows), dtype=torch.float32), torch.empty(rows.shape, dtype=torch.float32)
+    steps, between = torch.empty(rows.shape[0], dtype=torch.float32), torch.empty(rows.shape, dtype=torch.float32)
     _run("round", rows, [between.data_ptr(), integers.data_ptr(), steps.data_ptr()])
     return integers, steps
 

@@ -76,7 +76,7 @@ class TiledLinear(torch.nn.Linear):
         code(rows.dtype)(
             [
                 rows.data_ptr(), matrix.columns, len(rows), matrix.tiles.data_ptr(), self.added.data_ptr(),
-                output.data_ptr(), matrix.width, len(matrix.tiles), matrix.share, 0,
+                output.data_ptr(), matrix.width, matrix.tiles.shape[0], matrix.share, 0,
             ],
             matrix.threads,
         )  # fmt: skip

@@ -58,9 +58,9 @@ class VnniProduct:
         integers, steps = rounded(rows)
         functions()[rows.dtype](
             [
-                integers.data_ptr(), matrix.columns, len(rows), steps.data_ptr(), matrix.tiles.data_ptr(),
+                integers.data_ptr(), matrix.columns, rows.shape[0], steps.data_ptr(), matrix.tiles.data_ptr(),
                 self._scale.data_ptr(), self._bias.data_ptr(), self._zero.data_ptr(), output.data_ptr(), matrix.width,
-                len(matrix.tiles), matrix.share, 0,
+                matrix.tiles.shape[0], matrix.share, 0,
             ],
             matrix.threads,
         )  # fmt: skip

@@ -70,7 +70,7 @@ def _attend(
 ) -> None:
     """As `attend`, of whole registers of columns."""
     heads, rows, dim = query.shape
-    kv_heads, groups = len(keys), heads // len(keys)
+    kv_heads, groups = keys.shape[0], heads // keys.shape[0]
     queries, width = groups * rows, paths.shared + paths.keys.shape[1]
     threads = 1 if heads * rows * width * dim < _ALONE else torch.get_num_threads()
     stretches = min(queries, -(-threads // kv_heads) * (1 if rows == 1 else 2))

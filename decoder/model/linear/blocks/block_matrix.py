@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 
 from decoder.model.linear.blocks.file_blocks import BLOCK, GROUP, Blocks, read
-from decoder.model.linear.tiled_matrix import OUTPUTS, Product, in_pieces, share_of
+from decoder.model.linear.tiled_matrix import OUTPUTS, Product, in_pieces
 from decoder.weights.gguf_blocks import BlockFormat
 
 BITS: dict[BlockFormat, int] = {"Q4_K": 4, "Q6_K": 6}
@@ -94,11 +94,6 @@ class BlockMatrix:
     def threads(self) -> int:
         """How many multiply."""
         return 1 if self.records.numel() < _ALONE else torch.get_num_threads()
-
-    @property
-    def share(self) -> int:
-        """How many tiles a thread takes at once."""
-        return share_of(len(self.records), self.threads)
 
     def filled(self, values: torch.Tensor) -> torch.Tensor:
         """Values of each output, [out], with zeros behind them."""

@@ -19,6 +19,7 @@ from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
 from decoder.model.linear.blocks.float32 import fused
+from decoder.model.linear.tiled_matrix import share_of
 from decoder.weights.gguf_blocks import BlockFormat
 
 if TYPE_CHECKING:
@@ -55,13 +56,14 @@ class BlockProduct:
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         matrix = self.matrix
         integers, sums, steps = rounded(rows, self._group)
+        tiles, threads = matrix.records.shape[0], matrix.threads
         code(_BITS[rows.dtype])[self._name](
             [
-                integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), matrix.columns, len(rows),
-                matrix.records.data_ptr(), self._bias.data_ptr(), output.data_ptr(), matrix.width, len(matrix.records),
-                matrix.share, 0,
+                integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), matrix.columns, rows.shape[0],
+                matrix.records.data_ptr(), self._bias.data_ptr(), output.data_ptr(), matrix.width, tiles,
+                share_of(tiles, threads), 0,
             ],
-            matrix.threads,
+            threads,
         )  # fmt: skip
 
 
