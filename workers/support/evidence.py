@@ -25,7 +25,7 @@ from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
 from workers.support.ruling_out import takes_back
 from workers.support.statement import Statement, statements_of
-from workers.support.times import is_of_other_times, is_of_times
+from workers.support.times import is_of_every_month, is_of_other_times, is_of_times
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
 from workers.support.words.days import days_in, names_days_otherwise
@@ -196,7 +196,8 @@ class Evidence:
                 there |= {number for number, _ in asked.numbers}
             if any(statement.sizes.values()):
                 there |= UNITLESS.union(number for number, has in statement.sizes.items() if has)
-            if asked.months and any(asked.months <= span for span in spans_in(statement.text)):
+            all_year = not asked.dates and is_of_every_month(statement.text)
+            if asked.months and (all_year or any(asked.months <= span for span in spans_in(statement.text))):
                 there |= asked.month_words
             otherwise = bool(asked.months) and is_of_other_times(statement.text, asked)
             if otherwise or (asked.dates and is_of_times(statement.text, asked)):

@@ -13,19 +13,23 @@ from workers.support.words.months import has_all, is_for_others, months_in
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import says_no
 
-_ALL_YEAR = re.compile(
-    r"\b(?:all year|year[- ]round|outside|ganzjährig|das ganze jahr|ausserhalb|(?:het )?hele jaar|jaarrond|buiten"
-    r"|todo el año|fuera)\b"
-)
+_ALL_YEAR = r"all year|year[- ]round|every month|ganzjährig|das ganze jahr|(?:het )?hele jaar|jaarrond|todo el año"
+_WHOLE = re.compile(rf"\b(?:{_ALL_YEAR})\b")
+_NO_SPAN = re.compile(rf"\b(?:{_ALL_YEAR}|outside|ausserhalb|buiten|fuera)\b")
 
 
 def is_of_other_times(text: str, question: Question) -> bool:
     """Whether a text says what is so in other months, or on other dates, than were asked for."""
-    if _ALL_YEAR.search(text.casefold()):
+    if _NO_SPAN.search(text.casefold()):
         return False
     if any(negations(words) or says_no(words) for words in (words_of(text), question.words)):
         return False
     return is_for_others(text, question.months, question.dates)
+
+
+def is_of_every_month(text: str) -> bool:
+    """Whether a text says that something is so all year."""
+    return _WHOLE.search(text.casefold()) is not None
 
 
 def is_of_times(text: str, question: Question) -> bool:

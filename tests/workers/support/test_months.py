@@ -10,6 +10,7 @@ from workers.support.words.months import Date, dates_in, is_for_others, months_i
 SUMMER = "Van 1 april tot 1 oktober mag je twee nachten per week in je tuinhuis slapen. Honden mogen mee."
 HEDGES = "Hecken dürfen vom 1. März bis 30. September nicht stark zurückgeschnitten werden."
 BUS = "The bus from the station goes from 1 June to 31 October, every hour."
+YEAR = "The café is open every Sunday from 11 to 16, all year, except on 25 and 26 December."
 POOL = "The pool is open from 15 May to 10 September. Towels are free."
 
 
@@ -79,6 +80,9 @@ def test_dates_at_the_ends_of_spans(day: int, others: bool) -> None:
          "Ja, Hecken dürfen stark zurückgeschnitten werden.", HEDGES, "de", True),
         ("Is the pool open in March?", "Yes, the pool is open from 15 May to 10 September.", POOL, "en", True),
         ("Is the pool open in June?", "Yes, the pool is open from 15 May to 10 September.", POOL, "en", False),
+        ("Is the café open on Sundays in July?", "Yes, the café is open on Sundays in July.", YEAR, "en", False),
+        ("Is the café open on 25 December?", "Yes, the café is open on 25 December.", YEAR, "en", True),
+        ("Ist das Café im Juli offen?", "Ja, das Café ist im Juli offen.", "Das Café ist ganzjährig offen.", "de", False),
     ],
 )  # fmt: skip
 def test_a_yes_for_other_months(question: str, answer: str, passage: str, language: str, denied: bool) -> None:
