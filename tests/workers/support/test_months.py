@@ -82,7 +82,7 @@ def test_dates_at_the_ends_of_spans(day: int, others: bool) -> None:
         ("Is the pool open in June?", "Yes, the pool is open from 15 May to 10 September.", POOL, "en", False),
         ("Is the café open on Sundays in July?", "Yes, the café is open on Sundays in July.", YEAR, "en", False),
         ("Is the café open on 25 December?", "Yes, the café is open on 25 December.", YEAR, "en", True),
-        ("Ist das Café im Juli offen?", "Ja, das Café ist im Juli offen.", "Das Café ist ganzjährig offen.", "de", False),
+        ("Ist das Café im Juli offen?", "Ja, es ist im Juli offen.", "Das Café ist ganzjährig offen.", "de", False),
     ],
 )  # fmt: skip
 def test_a_yes_for_other_months(question: str, answer: str, passage: str, language: str, denied: bool) -> None:

@@ -34,6 +34,8 @@ _ADDS_IN_LINES = """
 """
 _ADDS = frozenset(_ADDS_IN_LINES.casefold().split())
 """Words that a clause without a verb may begin with."""
+_EXCEPTING = frozenset(["except", "außer", "ausser", "ausgenommen", "behalve", "uitgezonderd", "excepto", "salvo"])
+"""What a clause begins with that makes an exception: none of a list."""
 LISTED = 2
 """Most words of a thing in a list."""
 _YES = frozenset(("yes", "ja", "jawohl", "sí", "si", "oui", "是", "是的", "可以"))
@@ -79,7 +81,9 @@ def clauses(sentence: str) -> list[str]:
     found: list[str] = []
     for clause in _CLAUSE.split(sentence):
         before = words_of(found[-1]) if found else []
-        if not _YES.issuperset(before) and (_is_rest(words_of(clause)) or _is_listed(before)):
+        words = words_of(clause)
+        listed = _is_listed(before) and _EXCEPTING.isdisjoint(words[:1])
+        if not _YES.issuperset(before) and (_is_rest(words) or listed):
             found[-1] += f", {clause}"
             continue
         first, *others = _AND.split(clause)
