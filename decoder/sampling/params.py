@@ -87,9 +87,9 @@ class SamplingParams:
         for token, bias in self.logit_bias.items():
             _require(token >= 0 and bias < math.inf, "logit_bias", "token ids >= 0 to finite numbers or -inf", bias)
         _require(all(self.openings), "openings", "runs of one or more token ids", self.openings)
-        for token in set(chain(*self.openings)):
-            _require(isinstance(token, Integral), "openings", "token ids, whole numbers", token)
-            _require(token >= 0, "openings", "token ids >= 0", token)
+        for kind in set(map(type, chain(*self.openings))):
+            _require(issubclass(kind, Integral), "openings", "token ids, whole numbers", kind)
+        _require(min(chain(*self.openings), default=0) >= 0, "openings", "token ids >= 0", self.openings)
         _require(0 <= self.seed < 2**64, "seed", "in [0, 2**64)", self.seed)
         _require(0 <= self.choice < 2**64, "choice", "in [0, 2**64)", self.choice)
         _require(not isinstance(self.stop, str), "stop", "a tuple of strings, not one string", self.stop)

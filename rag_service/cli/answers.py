@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import Any
 
 import typer
@@ -128,8 +129,12 @@ def show_note(answer: dict[str, Any], screen: Console) -> None:
     if answer["note"]:
         screen.print(answer["note"], style="yellow")
     if nearest := answer.get("nearest"):
-        said = NearestOut.model_construct(**{"columns": [], **nearest})
-        screen.print(f"Nearest in the documents: {said.shown()}", style="yellow", markup=False)
+        screen.print(nearest_line(nearest), style="yellow", markup=False)
+
+
+def nearest_line(nearest: Mapping[str, Any]) -> str:
+    """The sentence of the documents that is nearest to the question, with its document."""
+    return f"Nearest in the documents: {NearestOut.model_construct(**{'columns': [], **nearest}).shown()}"
 
 
 def _support_remark(answer: dict[str, Any]) -> str:

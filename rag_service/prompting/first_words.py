@@ -14,7 +14,7 @@ import itertools
 import re
 from collections.abc import Iterable
 
-from rag_service.prompting.verbs import VERBS
+from rag_service.prompting.verbs import QUESTION_WORDS, VERBS
 from retriever.languages import language_of
 from workers.tokens.tokenizer import Tokens
 
@@ -87,9 +87,10 @@ def verb_of(question: str, language: str) -> str | None:
 
 
 def _verb_of_clause(sentence: str, language: str) -> str | None:
-    """Of the last part of a question: "My son is twelve, may he sail alone?" """
+    """Of the last part of a question that asks for nothing before: "My son is twelve, may he sail alone?" """
     before, comma, clause = sentence.rpartition(",")
-    asks = comma and sentence.rstrip().endswith("?") and not _TELLS.search(before)
+    asks_for = _TELLS.search(sentence) or not QUESTION_WORDS.isdisjoint(_WORD.findall(before.casefold()))
+    asks = comma and sentence.rstrip().endswith("?") and not asks_for
     words = _words(clause)
     return words[0] if asks and len(words) > 1 and words[0].casefold() in VERBS[language] else None
 

@@ -1,4 +1,4 @@
-"""Auxiliary verbs, and others that questions often begin with, by ISO 639-1 code. Pure. Knows words alone."""
+"""Verbs that questions often begin with, by ISO 639-1 code, and question words. Pure. Knows words alone."""
 
 from __future__ import annotations
 
@@ -21,3 +21,11 @@ _IN_LINES = {
     """,
 }
 VERBS = {language: frozenset(words.split()) for language, words in _IN_LINES.items()}
+_QUESTION_WORDS_IN_LINES = """
+    what who whom whose when where why how which
+    was wer wen wem wann wo wohin woher warum wieso weshalb wie welche welcher welches
+    wat wie wanneer waar waarom hoe welk welke
+    qué quién quiénes cuándo dónde cómo cuánto cuánta cuál
+"""
+QUESTION_WORDS = frozenset(_QUESTION_WORDS_IN_LINES.split())
+"""Of all these languages."""

@@ -70,7 +70,7 @@ def assess(
 
 
 def _place(statement: Statement) -> Place:
-    columns = [] if statement.row is None else [*statement.row.names]
+    columns = [] if statement.row is None or not statement.row.has_head else [*statement.row.names]
     return Place(passage=statement.passage, start=statement.start, end=statement.end, columns=columns)
 
 

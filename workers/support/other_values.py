@@ -53,6 +53,7 @@ _OTHER_TIMES = re.compile(
     re.IGNORECASE,
 )
 """Words of a sentence with an earlier price, or a difference."""
+_THAT = re.compile(r"\b(?:that|dass|dat|que)\b", re.IGNORECASE)
 LEAST = 2
 """Fewest words of a question that another sentence has all of."""
 
@@ -116,7 +117,8 @@ def is_refused_elsewhere(claim: Claim, statement: Statement, around: Iterable[St
         if one.row is not None or one.passage != statement.passage:
             continue
         has_all = all(near(word, one.words | one.above) for word in question.asked)
-        if has_all and (lacking or one is statement) and _is_refused(one.text) and not _REFUSED.search(said):
+        refused = has_all and (lacking or one is statement) and _is_refused(one, question)
+        if refused and not _REFUSED.search(said):
             return True
         if has_all and lacking and all(near(word, one.words) for word in lacking):
             nothing_else = all(near(word, question.asked | one.above) for word in one.words)
@@ -143,17 +145,24 @@ def is_valued_elsewhere(claim: Claim, statement: Statement, around: Iterable[Sta
             continue
         for part in _parts(one.text, question):
             found = {number for kind, number in part.numbers if kind in kinds} - forms(question.words)
-            if found and not found & own and all(near(word, part.words) for word in asked):
+            alone = not _rest(part, question) - question.vocabulary.pricing
+            if found and not found & own and alone and all(near(word, part.words) for word in asked):
                 return True
     return False
 
 
 def _is_only_of_what_was_asked(part: _Part, here: frozenset[str], question: Question) -> bool:
     """Whether a part has a word of the question that those before it lack, and no word of its own but values."""
-    values = _measuring(question.vocabulary.language)
-    rest = part.words - question.asked.difference(question.vocabulary.pricing) - values
-    rest = frozenset(word for word in rest if not word[0].isdigit())
-    return not rest and any(near(word, part.words) and not near(word, here) for word in _named(question))
+    return not _rest(part, question) and any(
+        near(word, part.words) and not near(word, here) for word in _named(question)
+    )
+
+
+def _rest(part: _Part, question: Question) -> frozenset[str]:
+    """Words of a part that neither were asked nor belong to values; words for prices are among them."""
+    asked = question.asked.difference(question.vocabulary.pricing)
+    rest = part.words - asked - _measuring(question.vocabulary.language)
+    return frozenset(word for word in rest if not word[0].isdigit())
 
 
 @cache
@@ -185,5 +194,10 @@ def _named(question: Question) -> list[str]:
     return [word for word in question.asked if word not in question.vocabulary.pricing and not word[0].isdigit()]
 
 
-def _is_refused(text: str) -> bool:
-    return _REFUSED.search(text) is not None and not _PERHAPS.search(text) and not negations(words_of(text)) % 2
+def _is_refused(statement: Statement, question: Question) -> bool:
+    """Whether a sentence says of what was asked, and nothing else, that it was refused: "They said that … was." """
+    refused = _REFUSED.search(statement.text)
+    if refused is None or _PERHAPS.search(statement.text) or negations(words_of(statement.text)) % 2:
+        return False
+    what = question.vocabulary.of(_THAT.split(statement.text[: refused.start()])[-1])
+    return all(near(word, question.asked | statement.above) for word in what)

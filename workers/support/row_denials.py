@@ -23,6 +23,11 @@ FOR = re.compile(
 )
 """What something is for: "the deposit for a scooter"."""
 
+PRICE = re.compile(
+    r"\s*[€£$]?\s?\d+(?:[.,]\d+)?\s?(?:[€£$]|euros?|eur|pounds?|dollars?|francs?|chf)?\s*", re.IGNORECASE
+)
+"""A cell that is nothing else than a price. Behind the column of prices, such a one counts no people."""
+
 
 class RowDenials:
     """Of one question and its passages."""
@@ -129,8 +134,12 @@ class RowDenials:
             n for n, cell in enumerate(row.cells) if n and any(word[0].isdigit() and word in cell for word in words)
         }
         prices = all(n < len(row.above) and row.above[n] <= pricing for n in holding)
-        counts = any(word[0].isdigit() for n in wanted for word in row.cells[n])
-        return bool(holding) and prices and counts and not asked.numbers and holding.isdisjoint(wanted)
+        also = (
+            bool(wanted)
+            and min(wanted) > max(holding, default=0)
+            and all(PRICE.fullmatch(row.texts[n]) for n in wanted)
+        )
+        return bool(holding) and prices and also and not asked.numbers
 
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""

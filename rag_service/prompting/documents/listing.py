@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from rag_service.prompting.template import PromptTemplate
+from rag_service.prompting.verbs import QUESTION_WORDS
 from retriever import Mentions
 from retriever.search.mentions import Mention
 from workers.broker.messages import SentenceSupport, Stated
@@ -17,13 +18,6 @@ MOST = 20
 """Documents that an answer names; it counts all."""
 
 
-_ASKING_IN_LINES = """
-    what who whom whose when where why how which
-    was wer wen wem wann wo wohin woher warum wieso weshalb wie welche welcher welches
-    wat wie wanneer waar waarom hoe welk welke
-    qué quién quiénes cuándo dónde cómo cuánto cuánta cuál
-"""
-_ASKING = frozenset(_ASKING_IN_LINES.split())
 _QUOTES = "”“„«»「」‘’\"' "
 
 
@@ -67,7 +61,7 @@ def _phrases(words: str, joint: str) -> list[str]:
 
 def _asks(phrase: str) -> bool:
     first, *others = phrase.casefold().split()
-    return first in _ASKING and bool(others)
+    return first in QUESTION_WORDS and bool(others)
 
 
 def _joined(lists: Sequence[Mentions], every: bool) -> Mentions:

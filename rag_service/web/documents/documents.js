@@ -35,6 +35,7 @@ export class Documents {
     this._whole = el("div", { class: "row writes" });
     this._name = nameInput("new-collection");
     this._problem = el("div", {});
+    this._items = [];
     const create = el("form", { class: "row new-collection writes", onsubmit: (event) => this._create(event) },
       el("label", { for: "new-collection", text: t("New collection") }), this._name,
       el("button", { type: "submit", class: "quiet", text: t("Create") }));
@@ -187,7 +188,8 @@ export class Documents {
     await this.open();
     const progress = new UploadProgress(files, (left) => this.upload(left));
     this._progress.prepend(progress.element);
-    await progress.run(this._target());
+    const target = this._target();
+    const added = new Set(await progress.run(target));
     try {
       await this._collections.load();
     } catch (error) {
@@ -195,12 +197,11 @@ export class Documents {
       return;
     }
     await this._show();
-    this._tellOfTwins(files);
+    if (!this._problem.childElementCount && this._named === await target.catch(() => null)) this._tellOfTwins(added);
   }
 
   /** Says that a file that was added has the name of another document, which a folder's ingest added with its path. */
-  _tellOfTwins(files) {
-    const names = new Set(files.map((file) => file.name));
+  _tellOfTwins(names) {
     const [other] = this._items.filter((one) => one.name.includes("/") && names.has(one.name.split("/").at(-1)));
     if (!other) return;
     const name = other.name.split("/").at(-1);

@@ -20,7 +20,7 @@ export class UploadProgress {
     this.element = el("div", { class: "upload" }, this._label, this._bar, this._list);
   }
 
-  /** Adds the files. @param target resolves to the name of the collection. Returns once it ended, well or not. */
+  /** Adds the files. @param target resolves to the name of the collection. Returns the names of those added, once it ended. */
   async run(target) {
     let problem = null;
     try {
@@ -34,6 +34,7 @@ export class UploadProgress {
       problem = asProblem(error);
     }
     this._end(problem);
+    return this._files.filter(({ state }) => state === "added").map(({ file }) => file.name);
   }
 
   _end(problem) {

@@ -12,6 +12,7 @@ from workers.broker.messages import Checking, GenerateJob, Place
 from workers.support.assessment import assess
 from workers.support.calibration import shipped
 from workers.support.evidence import Evidence
+from workers.support.passages.rows import rows_of
 
 RULES = """## Luggage
 
@@ -66,6 +67,19 @@ def test_a_row_comes_with_what_heads_its_columns() -> None:
     assert PRICES[row.start : row.end] == "| Annual ticket | 22.00 | not included |"
     assert row.columns == ["", "Museum", "Lighthouse"]
     assert place("Is the museum open on Mondays?").columns == []
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        "| Opening hours | daily |\n| --- | --- |\n| Phone number | 0551 123 |",
+        "| Room | 12 | upstairs |\n| --- | --- | --- |\n| Phone number | 0551 123 | Kate |",
+    ],
+)
+def test_a_first_row_that_may_be_a_record_heads_nothing(table: str) -> None:
+    """Tables of names and values have no head, but their first row stands where heads do."""
+    *_, row = rows_of(table, "", str.split).values()
+    assert not row.has_head
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,11 @@ class Row:
     names: Sequence[str] = ()
     """The cells of the table's first row."""
 
+    @property
+    def has_head(self) -> bool:
+        """Whether the table's first row surely names its columns: of two, or with figures, it may be a record."""
+        return len(self.names) > 2 and not any(map(str.isdigit, "".join(self.names)))
+
     def told(self, own: Collection[str], sizes: Collection[Size] = (), is_asked: bool = False) -> frozenset[str]:
         """The words of the row, and those above its first cell, above each cell that has some of a claim's own words or
         of the question's, and above each yes and no; and the sizes that were asked for, if its range has them."""

@@ -116,16 +116,16 @@ def export(
 
 
 def _answer(api: Api, turn: dict[str, Any]) -> dict[str, Any]:
-    """A turn with the citations of its answer and the warning of it; both None if that has expired."""
+    """A turn with the citations of its answer and the warning of it; None if that has expired."""
     try:
         answer = api.json(calls.answer(turn["answer_id"], token_ids=False))
     except Rejected as rejected:
         if rejected.http_status != 404:
             raise
-        return {**turn, "citations": None, "warning": None}
+        return {**turn, "citations": None, "warning": None, "nearest": None}
     warns = answer["answerable"] is not None or passes_on(answer["note"])  # other notes on edits warn of nothing
     warning = answer["note"] if warns else None
-    return {**turn, "citations": answer["citations"], "warning": warning}
+    return {**turn, "citations": answer["citations"], "warning": warning, "nearest": answer.get("nearest")}
 
 
 @app.command("erase", epilog=example("rag sessions erase my-session", "rag sessions erase --all --yes"))

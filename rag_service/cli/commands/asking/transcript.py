@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
+from rag_service.cli.answers import nearest_line
 from rag_service.cli.headings import headings
 
 
@@ -13,7 +14,8 @@ def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
     """The first question as the title, a date, and all questions as headings, each with the last version of its answer.
 
     Args:
-        answers: those of a session in order, as the API gives them, with `warning`; this and `citations` may be None.
+        answers: those of a session in order, as the API gives them, with `warning` and `nearest`; these and
+            `citations` may be None.
     """
     latest: dict[str, Mapping[str, Any]] = {}
     first: dict[str, str] = {}
@@ -28,7 +30,8 @@ def as_markdown(answers: Sequence[Mapping[str, Any]], day: str) -> str:
 def _turn(answer: Mapping[str, Any]) -> str:
     changed = f"*Changed: {answer['instruction']}*\n\n" if answer["instruction"] else ""
     warning = f"> {answer['warning']}\n\n" if answer["warning"] else ""
-    return f"## {_line(answer['question'])}\n\n{changed}{warning}{with_sources(answer)}\n"
+    nearest = f"> {nearest_line(answer['nearest'])}\n\n" if answer.get("nearest") else ""
+    return f"## {_line(answer['question'])}\n\n{changed}{warning}{nearest}{with_sources(answer)}\n"
 
 
 def _line(text: str) -> str:

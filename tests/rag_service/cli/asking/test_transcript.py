@@ -63,9 +63,10 @@ def test_the_latest_version_of_each_question_is_told() -> None:
     keys = ("answer_id", "base", "instruction", "question", "answer")
     empty = {"passages": [], "citations": [], "warning": None}
     answers = [{**dict(zip(keys, turn, strict=True)), **empty} for turn in turns]
-    answers[1]["warning"] = "Take care."
+    answers[1] |= {"warning": "Take care.", "nearest": {"text": "Rest.", "title": "Foxes"}}
     assert as_markdown(answers, "2026-03-05") == (
-        "# Q?\n\n*2026-03-05*\n\n## Q?\n\n*Changed: Again.*\n\n4\n\n## R ?\n\n> Take care.\n\n2\n"
+        "# Q?\n\n*2026-03-05*\n\n## Q?\n\n*Changed: Again.*\n\n4\n\n## R ?\n\n> Take care.\n\n"
+        "> Nearest in the documents: “Rest.” (Foxes)\n\n2\n"
     )
 
 
