@@ -344,3 +344,12 @@ def test_a_row_that_lacks_what_another_one_has_of_the_question_is_another(
 ) -> None:
     assert not found(question, right, text).denied
     assert found(question, wrong, text).denied or found(question, wrong, text).evidence < 0.1
+
+
+@pytest.mark.parametrize(
+    ("cell", "denied"), [("not included", True), ("included", False), ("not on the first floor", False)]
+)
+def test_a_cell_that_only_says_no_says_it_to_its_column(cell: str, denied: bool) -> None:
+    table = f"| Ticket | Museum | Tower |\n| --- | --- | --- |\n| Year ticket | 22 | {cell} |"
+    found = Evidence("Is the tower part of the year ticket?", [table]).of("Yes, the tower is part of the year ticket.")
+    assert found.denied is denied

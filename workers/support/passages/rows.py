@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from workers.support.passages.ranges import Range
-from workers.support.words.polarity import words_of
+from workers.support.words.polarity import negations, words_of
 from workers.support.words.states import STATES, turned
 from workers.support.words.word_forms import near
 
@@ -21,6 +21,9 @@ Size = tuple[str, str]
 """A number of a question and the word behind it, or ""."""
 UNITLESS = frozenset(("", "year", "old", "jahr", "jahrig", "jaar", "jarig", "año"))
 """Words behind numbers that rows' heads mostly leave out; those of ages."""
+
+FEW = 3
+"""Most words of a cell that says no to its column."""
 
 _ROW = re.compile(r"\s*\|.*\||[^|\n]*\|[^|\n]*\|")
 _DIVIDER = re.compile(r"[\s|:+-]+")
@@ -99,7 +102,7 @@ class Row:
         texts = [self.texts[number] for number in numbers if number < len(self.texts)]
         if not (is_asked or self._is_asked(asked)) or self.is_beside(asked) or not texts:
             return False
-        return all(text.strip().casefold() in _NO or turned(words, words_of(text)) for text in texts)
+        return all(_is_no(text) or turned(words, words_of(text)) for text in texts)
 
     def answers_otherwise(self, numbers: Collection[str], asked: Collection[str]) -> bool:
         """Whether it is the row that was asked for, with other numbers in the columns that were."""
@@ -269,6 +272,12 @@ def rows_of(text: str, first: str, words: Words) -> dict[int, Row]:
 def is_row(line: str) -> bool:
     """Whether a line is a row of a Markdown table."""
     return _ROW.match(line) is not None
+
+
+def _is_no(text: str) -> bool:
+    """Whether a cell says no alone, or of a word or two: "not included"."""
+    words = words_of(text)
+    return text.strip().casefold() in _NO or (len(words) <= FEW and negations(words) % 2 == 1)
 
 
 def _without_numbers(words: Iterable[str]) -> set[str]:
