@@ -8,6 +8,7 @@ import threading
 import numpy as np
 import redis.exceptions
 
+from decoder.model.openmp import give_back_threads
 from retriever import RetrieverError
 from retriever.embedding.embedder import Embedder, known_share
 from workers.broker import keys
@@ -62,9 +63,10 @@ class EmbeddingServer:
         body = None if found is None else self._redis.getdel(keys.embed_request(found[1]))
         if found is None or body is None:  # nobody waits for it any more
             return
-        reply = keys.embed_reply(found[1])
+        reply, answer = keys.embed_reply(found[1]), self._answer(body)
+        give_back_threads()  # before the answer begins for which this was asked
         with self._redis.pipeline(transaction=True) as pipe:
-            pipe.rpush(reply, self._answer(body).dumps())
+            pipe.rpush(reply, answer.dumps())
             pipe.pexpire(reply, REPLY_MS)
             pipe.execute()
 

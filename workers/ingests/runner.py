@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
+from decoder.model.openmp import give_back_threads
 from retriever import CollectionBusy, Library, StoreUnavailable
 from workers.errors import QueueUnavailable, RuntimeClosed
 from workers.ingests.ingestion import fail, ingest
@@ -81,6 +82,7 @@ class IngestRunner:
                         return
                 finally:
                     self._running.discard(claim.job.job_id)
+                    give_back_threads()
         finally:
             self._slot.release()
 

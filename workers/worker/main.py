@@ -18,6 +18,7 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
+from decoder.model.openmp import give_back_threads
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.embedding.embedding_server import EmbeddingServer
 from workers.sessions import costs
@@ -120,6 +121,7 @@ def run_worker(config: WorkerConfig) -> int:
         logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     name = config.name or default_name()
     context, info = load(config, name)
+    give_back_threads()
     return serve(make_app(config.redis_url), context, info, config.concurrency, config.drain_s)
 
 

@@ -9,16 +9,14 @@ the work by a counter, the last field. Knows memory, arithmetic and threads; kno
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
-import torch
 from llvmlite import ir
 
+from decoder.model import openmp
 from decoder.model.linear.tiled_matrix import OUTPUTS
 
 LANES = 16
@@ -185,7 +183,7 @@ class Program:
         passes.getModulePassManager().run(module, passes)
         engine = llvm.create_mcjit_compiler(module, machine)
         engine.finalize_object()
-        parallel = _openmp().GOMP_parallel
+        parallel = openmp.library().GOMP_parallel
         parallel.argtypes, parallel.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
         return {name: _run(engine, name, count, parallel) for name, count in self._fields.items()}
 
@@ -203,11 +201,3 @@ def _run(engine: Any, name: str, fields: int, parallel: Any) -> Run:
             parallel(address, ctypes.addressof(given), threads, 0)
 
     return run
-
-
-def _openmp() -> ctypes.CDLL:
-    """The library whose threads torch uses: a second set of threads would wait for the same cores."""
-    beside = sorted((Path(torch.__file__).parent / "lib").glob("libgomp*.so*"))
-    if beside:
-        return ctypes.CDLL(str(beside[0]))
-    return ctypes.CDLL("libgomp.so.1", mode=os.RTLD_NOW | os.RTLD_NOLOAD)  # if torch has loaded it

@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from retriever.embedding.embedder import ShowsKnown, ShowsTokens, Vectors, dtype
 from tests.support.models.tiny_encoders import tiny_embedder
 from workers.broker import keys
 from workers.broker.app import make_redis
+from workers.embedding import embedding_server
 from workers.embedding.embedding_server import EmbeddingServer
 from workers.embedding.requests import EmbedReply, EmbedRequest, digest
 from workers.embedding.worker_embedder import BATCH, TRIES, WorkerEmbedder
 from workers.errors import QueueUnavailable
+from workers.worker import main
 
 TEXTS = ["one two three", "", "zwölf three Äpfel", "x" * 500]
 
@@ -228,3 +231,29 @@ def test_a_process_without_torch_can_ask(
         )
     assert done.returncode == 0, done.stderr
     assert np.array_equal(np.float32(json.loads(done.stdout)), model.embed_query("one two"))
+
+
+def test_the_threads_of_a_request_are_given_back_before_its_reply(
+    redis_url: str, client: Any, model: SentenceTransformerEmbedder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Beside a second pool of threads, those of the engine sleep between pieces of work."""
+    replied: list[bool] = []
+
+    def given_back() -> bool:
+        replied.append(bool(client.keys("rag:*embed*reply*")))
+        return True
+
+    monkeypatch.setattr(embedding_server, "give_back_threads", given_back)
+    with serving(client, model):
+        WorkerEmbedder(SentenceTransformerEmbedder(model.folder), redis_url).embed_query("fox")
+    assert replied == [False]
+
+
+def test_a_worker_gives_back_the_threads_that_loaded_its_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr(main, "load", lambda config, name: (done.append("load"), {}))
+    monkeypatch.setattr(main, "give_back_threads", lambda: done.append("give back"))
+    monkeypatch.setattr(main, "serve", lambda *given: done.append("serve"))
+    config: Any = SimpleNamespace(name="w", redis_url="redis://localhost", concurrency=1, drain_s=1.0)
+    main.run_worker(config)
+    assert done == ["load", "give back", "serve"]
