@@ -11,7 +11,6 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -19,7 +18,6 @@ SOFT = 1
 """`omp_pause_soft`: what was set stays set."""
 
 
-@cache
 def library() -> ctypes.CDLL:
     """The library whose threads torch uses: a second set of threads would wait for the same cores.
 
