@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import redis.exceptions
 
-from decoder.model.openmp import give_back_threads
+from decoder.openmp import give_back_threads
 from retriever import RetrieverError
 from retriever.embedding.embedder import Embedder, known_share
 from workers.broker import keys

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from decoder.model.openmp import give_back_threads
+from decoder.openmp import give_back_threads
 from retriever import CollectionBusy, Library, StoreUnavailable
 from workers.errors import QueueUnavailable, RuntimeClosed
 from workers.ingests.ingestion import fail, ingest

@@ -18,7 +18,7 @@ from celery import Celery, signals
 from celery.exceptions import SecurityWarning
 
 from decoder.catalogue import DEFAULT_EMBEDDING_MODEL, DEFAULT_MODEL
-from decoder.model.openmp import give_back_threads
+from decoder.openmp import give_back_threads
 from workers.broker.app import GENERATE_QUEUE, INGEST_QUEUE, make_app, make_redis
 from workers.embedding.embedding_server import EmbeddingServer
 from workers.sessions import costs

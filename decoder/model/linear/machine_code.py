@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import llvmlite.binding as llvm
 from llvmlite import ir
 
-from decoder.model import openmp
+from decoder import openmp
 from decoder.model.linear.tiled_matrix import OUTPUTS
 
 LANES = 16

@@ -7,12 +7,12 @@ import sys
 
 import pytest
 
-from decoder.model import openmp
+from decoder import openmp
 
 COUNTED = """
 import os, threading, time
 import torch
-from decoder.model.openmp import give_back_threads
+from decoder.openmp import give_back_threads
 
 torch.set_num_threads(3)
 count = lambda: len(os.listdir("/proc/self/task"))
