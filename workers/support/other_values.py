@@ -48,7 +48,7 @@ _PERHAPS = re.compile(
 )
 """Words of a sentence in which something is not refused for good."""
 _OTHER_TIMES = re.compile(
-    r"\b(?:was|were|until|formerly|war|waren|bis|früher|was|waren|tot|vroeger|less|more|weniger|mehr|minder|meer"
+    r"\b(?:was|were|until|formerly|war|waren|bis|früher|tot|vroeger|less|more|weniger|mehr|minder|meer"
     r"|(?:19|20)\d\d)\b",
     re.IGNORECASE,
 )
