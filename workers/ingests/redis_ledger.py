@@ -190,7 +190,8 @@ class RedisJobLedger:
         on_disk = self._files.ids()
         self._tenants = {job_id: tenant for job_id in on_disk if (tenant := self._tenant(job_id)) is not None}
         for job_id, tenant in self._tenants.items():
-            ended, indexed = self._files.ended(job_id), self.job(tenant, job_id)
+            indexed = self.job(tenant, job_id)
+            ended = self._files.ended(job_id)  # read last, as an end is written to disk first
             if indexed is None and (job := self._readable(job_id)) is not None:
                 progress = JobProgress(job_id=job_id, status="queued", total=len(job.files))
                 recovered += self._index(job, ended[0] if ended else progress) and ended is None

@@ -6,12 +6,10 @@ is held by one worker, or has ended; workers die, Redis forgets, and what follow
 
 from __future__ import annotations
 
-import errno
 import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +17,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
-from tests.support.storage.ledgers import LEDGERS, Opened, OpenedRedis
-from workers.broker import keys
+from tests.support.storage.ledgers import LEDGERS, Opened
 from workers.broker.ingest_messages import IngestFile, IngestJob
 from workers.broker.progress import IngestFailure, JobProgress
 from workers.ingests.erasing import GONE
@@ -206,13 +203,6 @@ def opened(request: pytest.FixtureRequest) -> Iterator[Opened]:
     opened.close()
 
 
-@pytest.fixture
-def redis_opened(redis_server: str) -> Iterator[OpenedRedis]:
-    opened = OpenedRedis(redis_server)
-    yield opened
-    opened.close()
-
-
 def replace(job: IngestJob, created: float) -> IngestJob:
     return job.model_copy(update={"created": created})
 
@@ -305,28 +295,6 @@ def test_ended_jobs_go_with_a_collection_that_is_renamed(opened: Opened) -> None
     assert claim.job.collection == "a"
 
 
-def test_an_end_that_redis_forgot_is_not_done_twice(redis_opened: OpenedRedis) -> None:
-    redis_opened.ledger.add(job("j"))
-    before = redis_opened.client.dump(keys.job("one", "j"))
-    claim = redis_opened.ledger.take("w")
-    assert claim is not None
-    ended = JobProgress(job_id="j", status="succeeded", done=1, total=1)
-    assert claim.end(ended)
-    redis_opened.client.restore(keys.job("one", "j"), 0, before, replace=True)
-    redis_opened.client.rpush(keys.jobs_waiting("one"), "j")
-    assert redis_opened.ledger.take("w") is None
-    assert redis_opened.ledger.job("one", "j") == ended
-
-
-def test_a_session_called_job_keeps_no_ledger_from_recovering(redis_opened: OpenedRedis) -> None:
-    redis_opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
-    redis_opened.client.hset(keys.session("default@ann", "job"), "created", 1)
-    redis_opened.ledger.add(job("j"))
-    redis_opened.forget()
-    redis_opened.client.hset(keys.session_texts("default", "job"), "digest", "text")
-    assert redis_opened.ledger.recover() == 1
-
-
 def test_workers_of_one_name_that_die_over_a_job_are_counted(opened: Opened) -> None:
     """As in a container that is started again: host and process number are the same."""
     opened.ledger.add(job("j"))
@@ -352,33 +320,3 @@ def test_jobs_that_redis_forgot_come_before_later_ones(opened: Opened) -> None:
         taken.append(claim.job.job_id)
         claim.end(JobProgress(job_id=claim.job.job_id, status="succeeded"))
     assert taken == ["first", "second", "third"]
-
-
-def test_a_job_that_cannot_be_read_now_waits_with_its_files(
-    redis_opened: OpenedRedis, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    redis_opened.ledger.add(job("j"))
-    redis_opened.ledger.add(job("behind"))
-    redis_opened.ledger.add(job("elsewhere", collection="b"))
-    (redis_opened.folder / "j" / "upload").write_text("text")
-    read = Path.read_text
-
-    def fails(path: Path, *args: Any, **options: Any) -> str:
-        if path.parent.name == "j":
-            raise OSError(errno.EMFILE, "Too many open files")
-        return read(path, *args, **options)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_text", fails)
-        claim = redis_opened.ledger.take("w")
-        assert claim is not None
-        assert claim.job.job_id == "elsewhere", "another collection's does not wait for it"
-        claim.end(JobProgress(job_id="elsewhere", status="succeeded"))
-        assert redis_opened.ledger.take("w") is None
-    assert (redis_opened.folder / "j" / "upload").is_file()
-    elsewhere = redis_opened.folder.rename(redis_opened.folder.with_name("elsewhere"))
-    assert redis_opened.ledger.take("w") is None, "the folder of all uploads is not there: not what happens to one job"
-    elsewhere.rename(redis_opened.folder)
-    claim = redis_opened.ledger.take("w")
-    assert claim is not None
-    assert (claim.job.job_id, claim.attempts) == ("j", 1)
