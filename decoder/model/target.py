@@ -22,6 +22,7 @@ from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.linear.quantise import formats_of
+from decoder.model.norms import rms_norm
 from decoder.model.pass_parts import PromptChunk, TreePass
 from decoder.model.paths import path_attention
 from decoder.model.paths.paths import Paths
@@ -62,6 +63,7 @@ class TargetModel:
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
         """Number of linear layers with packed or tiled weights."""
+        rms_norm.speed_up(model)
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)

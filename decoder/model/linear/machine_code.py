@@ -74,6 +74,10 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         nearest = self.add(self.add(bits, odd), vector(INTS, 0x7FFF))
         return self.trunc(self.lshr(nearest, vector(INTS, 16)), ir.VectorType(I16, LANES))
 
+    def from_bfloat16(self, halves: Value) -> Value:
+        """Numbers from the bits of 16 bfloat16 ones."""
+        return self.bitcast(self.shl(self.zext(halves, INTS), vector(INTS, 16)), FLOATS)
+
     @contextmanager
     def loop(
         self, start: Value, end: Value, step: int, carried: list[Value]
