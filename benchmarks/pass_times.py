@@ -24,7 +24,8 @@ import torch
 from decoder.bench.results import environment_lines, write_json
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.load import NUMBER_FORMATS, load_target
-from decoder.model.linear import tiled_linear, vnni
+from decoder.model.linear import tiled_linear
+from decoder.model.linear.int8 import vnni
 from decoder.model.pass_parts import TreePass
 from decoder.model.paths import path_attention
 from decoder.model.target import TargetModel

@@ -18,7 +18,7 @@ from decoder.model.linear.blocks import block_product
 from decoder.model.linear.blocks.block_linear import BlockLinear
 from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.int8.int8_linear import Int8Linear
 from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import free_bytes, pack, packed_passes
 from decoder.weights.gguf_blocks import BlockFormat

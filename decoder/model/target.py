@@ -20,6 +20,7 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
+from decoder.model.linear import joint
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.linear.quantise import formats_of
 from decoder.model.norms import rms_norm
@@ -64,6 +65,7 @@ class TargetModel:
         self.packed: int = pack(model)
         """Number of linear layers with packed or tiled weights."""
         rms_norm.speed_up(model)
+        joint.join(model)
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)

@@ -17,8 +17,9 @@ import torch
 from decoder import dtypes
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model.bitwise import BitwiseLinear
-from decoder.model.linear import int8_linear, packed_linear, rounding
+from decoder.model.linear import packed_linear, rounding
 from decoder.model.linear.blocks import block_product
+from decoder.model.linear.int8 import int8_linear
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import MAX_PATHS, TargetModel

@@ -16,7 +16,7 @@ from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.blocks.block_linear import BlockLinear
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.int8.int8_linear import Int8Linear
 from decoder.planning import calibration
 from decoder.weights import gguf_blocks
 from decoder.weights.conversion import convert_gguf

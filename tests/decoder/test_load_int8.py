@@ -12,9 +12,9 @@ from decoder.bench.format_quality import compare_formats
 from decoder.errors import BitwiseUnavailable
 from decoder.load import load_target
 from decoder.model.fingerprint import fingerprint
-from decoder.model.linear import int8_linear
-from decoder.model.linear.int8_linear import Int8Linear
-from decoder.model.linear.torch_product import TorchProduct
+from decoder.model.linear.int8 import int8_linear
+from decoder.model.linear.int8.int8_linear import Int8Linear
+from decoder.model.linear.int8.torch_product import TorchProduct
 from decoder.recording.prompts import BenchError
 from tests.decoder.test_load import WORDS, folder_of
 

@@ -15,7 +15,7 @@ import torch
 
 from decoder import Engine, Sequence
 from decoder.bench.decode.divergence import plain_margins
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.int8.int8_linear import Int8Linear
 from decoder.model.linear.quantise import quantise
 from decoder.model.target import TargetModel
 from tests.decoder.test_lossless import AUTO, MODES, NAMED, PROMPTS, VOCAB, build, equipment_of, letters, prompts

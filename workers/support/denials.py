@@ -11,6 +11,7 @@ from itertools import chain, takewhile
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT, EXCEPTION
+from workers.support.decisions import is_decided_otherwise
 from workers.support.other_values import (
     is_free_for_whom_was_asked,
     is_refused_elsewhere,
@@ -20,6 +21,7 @@ from workers.support.other_values import (
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
+from workers.support.reductions import is_reduced_for_whom_was_asked
 from workers.support.row_denials import FOR, RowDenials
 from workers.support.ruling_out import (
     MOSTLY,
@@ -27,7 +29,9 @@ from workers.support.ruling_out import (
     denies_it_all,
     goes_on_meanwhile,
     is_for_the_rest_only,
+    is_plainly_denied,
     lacks_only,
+    lies_outside,
     restricts,
     rules_out,
 )
@@ -75,6 +79,8 @@ class Denials:
         asked = self._question
         if claim.is_at_odds_with(asked.words) or self._takes_back(text, claim) or self._is_for_other_sizes(text, claim):
             return True
+        if is_decided_otherwise(claim, self._statements, asked):
+            return True
         if measures_another(claim.said, asked.words) or lacks_amount(claim.said, asked.words):
             return True
         if claim.verdict == "no":
@@ -91,6 +97,10 @@ class Denials:
                 return True
         if claim.negations:
             return False
+        if yes and not negations(asked.words) and lies_outside(self._statements, asked):
+            return True
+        if yes and is_plainly_denied(self._statements, said, asked):
+            return True
         if self._is_other_end(claim) or self._is_of_nothing_here(claim, words):
             return True
         return any(rules_out(statement, said, yes, asked) for statement in self._statements)
@@ -100,11 +110,15 @@ class Denials:
         fact = claim.verdict != "no" and not wants_reason(self._question.words)
         if fact and self._is_of_another_size(statement):
             return True
+        if fact and is_reduced_for_whom_was_asked(claim, statement, self._statements, self._question):
+            return True
         if statement.row is not None:
             return self._rows.of(claim, words, statement)
         if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
             return True
         yes = claim.verdict == "yes"
+        if yes and self._is_beside_the_point(words, statement):
+            return True
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
         told = fact and not claim.verdict
@@ -175,6 +189,11 @@ class Denials:
             return False  # of several numbers, nobody knows which is on top
         numbers = any(word[0].isdigit() and word not in self._question.words for word in claim.said)
         return numbers and EXTRA.isdisjoint([*claim.said, *self._question.words])
+
+    def _is_beside_the_point(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether neither a yes nor its sentence has a word of the question: "Yes, members under 18 may speak"."""
+        there, asked = statement.words.union(words), self._question.asked
+        return bool(words and asked) and not any(near(word, there) for word in asked)
 
     def _is_of_another_size(self, statement: Statement) -> bool:
         """Whether another sentence of the passage is about a size that was asked for, and this one is not."""

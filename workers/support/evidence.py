@@ -49,6 +49,8 @@ TITLE = 60
 _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+")
 _LINK = re.compile(r"(?:[-*•]\s+)?\[[^\]]*\]\([^)]*\)\W*")
 """A line that is nothing else, as in a table of contents."""
+LONGER = 6
+"""Content words of an answer that has some of the question's, if it is one."""
 NEAR = 0.25
 """Least of the question that the nearest sentence has."""
 
@@ -113,6 +115,7 @@ class Evidence:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         found = self._of_answer(claims)
         lacking = lacks_price(words_of(" ".join(claims)), self._question.words)
+        lacking = lacking or self._is_beside_the_point(claims, found)
         return [replace(one, denied=one.denied or lacking) for one in found]
 
     def nearest(self) -> Statement | None:
@@ -154,6 +157,13 @@ class Evidence:
             return found
         taken_back = any(takes_back(claim, self._question) for claim in claims[1:])
         return [replace(found[0], denied=True), *found[1:]] if taken_back else found
+
+    def _is_beside_the_point(self, claims: Sequence[str], found: Sequence[Found]) -> bool:
+        """Whether a longer answer has no word of the question, and its sentences none either, nor their paragraphs."""
+        asked, words = self._question.asked, frozenset(self._question.vocabulary.of(" ".join(claims)))
+        places = (self._by_place.get((one.passage, one.start)) for one in found)
+        there = words.union(*(place.words | place.around for place in places if place is not None))
+        return len(words) >= LONGER and bool(asked) and not any(near(word, there) for word in asked)
 
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that

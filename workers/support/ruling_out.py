@@ -13,7 +13,7 @@ from workers.support.question import BRINGING, Question
 from workers.support.statement import Statement
 from workers.support.words.numbers import usual_form
 from workers.support.words.polarity import ONLY, negations, words_of
-from workers.support.words.states import implied, turned
+from workers.support.words.states import implied, says_no, turned
 from workers.support.words.word_forms import near
 
 _HOURS = frozenset(("uur", "uhr", "o", "am", "pm", "h"))
@@ -44,6 +44,24 @@ _RESTRICTING_IN_LINES = """
     alleen slechts moet moeten minstens minimumleeftijd pas solo debe deben mínimo mínima
 """
 _RESTRICTING = frozenset(_RESTRICTING_IN_LINES.casefold().split())
+
+
+def lies_outside(statements: Sequence[Statement], question: Question) -> bool:
+    """Whether, of the sentences with ranges that speak of all else that was asked, the one with most of the question's
+    words, small ones too, has none with its size: "Anyone aged 16 or older may become a member", of a child of 15,
+    beside "Members under 18 may not vote"."""
+    sizes, units = {number for number, _ in question.numbers}, {unit for _, unit in question.numbers}
+    rest = question.asked - sizes - units - UNITLESS
+    words = {word for word in question.words if not word[0].isdigit()}
+    most = {True: 0, False: 0}
+    for one in statements if rest else ():
+        within = [has for number, has in one.sizes.items() if number in sizes]
+        there = words_of(one.text)
+        if one.row is None and within and all(near(word, one.words) for word in rest):
+            if not any(within) and (negations(there) or says_no(there)):
+                continue  # "Children under 14 may not …" says nothing of those of 15
+            most[any(within)] = max(most[any(within)], len(words.intersection(there)))
+    return most[False] > most[True]
 
 
 def denies_what_was_asked(
@@ -169,6 +187,28 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
     else:
         enough = bool(left_out) and statement.words.issuperset(asked)
     return enough and denies_what_was_asked(statement.text, question, statement.sizes)
+
+
+def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], question: Question) -> bool:
+    """Whether a sentence says no to what was asked in words that a yes has, all of them, and none says so without a no:
+    "There is no annual fee" beside "… after the annual accounts are approved".
+
+    Args:
+        said: the answer's content words.
+    """
+    pricing = question.vocabulary.pricing
+    for one in statements:
+        if one.row is not None or not one.words or not one.words.issubset(said):
+            continue
+        there = one.words | one.around
+        known = question.asked - pricing if one.words & pricing else question.asked
+        if not all(near(word, there) for word in known if not _is_size(word, one)):
+            continue
+        others = (other for other in statements if other is not one and one.words <= other.words)
+        alone = all(negations(words_of(other.text)) for other in others)
+        if alone and denies_what_was_asked(one.text, question, one.sizes):
+            return True
+    return False
 
 
 def _is_for_other_sizes(statement: Statement, question: Question) -> bool:

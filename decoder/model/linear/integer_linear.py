@@ -5,10 +5,13 @@ Knows layers and their products; knows no number format.
 
 from __future__ import annotations
 
-from typing import ClassVar, Protocol
+from collections.abc import Hashable, Sequence
+from typing import Any, ClassVar, Protocol
 
 import torch
 import torch.nn.functional as F
+
+from decoder.model.linear.joint import Part
 
 
 class LayerProduct(Protocol):
@@ -17,6 +20,11 @@ class LayerProduct(Protocol):
     @property
     def nbytes(self) -> int:
         """Bytes of all that is kept."""
+
+    @property
+    def kind(self) -> Hashable | None:
+        """The same for products whose weights `joined` takes together, so that they share the memory of the whole; None
+        for one that has no such method."""
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in] of any floating dtype, writes [n, out]."""
@@ -29,11 +37,13 @@ class IntegerLinear(torch.nn.Linear):
         FORMAT: what `load_engine` calls its number format.
         product: multiplies rows.
         dtype: of its inputs and outputs.
+        part: what it is of a joint product.
     """
 
     FORMAT: ClassVar[str]
     product: LayerProduct
     dtype: torch.dtype
+    part: Part | None = None
 
     def _set_sizes(self, out: int, columns: int, bias: torch.Tensor | None, dtype: torch.dtype) -> None:
         torch.nn.Module.__init__(self)
@@ -50,6 +60,18 @@ class IntegerLinear(torch.nn.Linear):
         """Bytes of what is kept beside parameters and buffers."""
         return self.product.nbytes
 
+    @property
+    def kind(self) -> Hashable | None:
+        """As `Joinable.kind`."""
+        kind = self.product.kind
+        return None if kind is None else (type(self.product), self.dtype, kind)
+
+    def joined(self, layers: Sequence[IntegerLinear]) -> LayerProduct:
+        """As `Joinable.joined`."""
+        first: Any = self.product
+        whole: LayerProduct = first.joined([layer.product for layer in layers])
+        return whole
+
     def weight_rows(self, numbers: torch.Tensor) -> torch.Tensor:
         """The weights of some outputs, int64 [n] -> [n, in]."""
         raise NotImplementedError
@@ -64,6 +86,8 @@ class IntegerLinear(torch.nn.Linear):
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         if input.requires_grad and torch.is_grad_enabled():
             return F.linear(input, self.weight, self.bias)
+        if self.part is not None:
+            return self.part(input, self.dtype)
         rows = input.reshape(-1, self.in_features)
         output = torch.empty(rows.shape[0], self.out_features, dtype=self.dtype)
         self.product(rows, output)

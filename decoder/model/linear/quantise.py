@@ -9,7 +9,7 @@ import torch
 
 from decoder.model.linear.blocks.block_linear import BlockLinear
 from decoder.model.linear.blocks.block_matrix import BlockMatrix
-from decoder.model.linear.int8_linear import Int8Linear
+from decoder.model.linear.int8.int8_linear import Int8Linear
 from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.tiled_linear import TiledLinear
 from decoder.weights.gguf_blocks import BlockFormat

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 import math
-from functools import cache
+from collections.abc import Hashable, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,8 @@ import torch
 import torch.nn.functional as F
 
 from decoder.dtypes import flags
-from decoder.model.linear.tiled_matrix import TiledMatrix
+from decoder.model.linear.joint import Part
+from decoder.model.linear.tiled_matrix import Product, TiledMatrix
 
 if TYPE_CHECKING:
     from decoder.model.linear.machine_code import Run
@@ -34,6 +36,8 @@ class TiledLinear(torch.nn.Linear):
     matrix: TiledMatrix
     added: torch.Tensor
     """float32 [width], the bias."""
+    part: Part | None = None
+    """What it is of a joint product."""
 
     @property
     def weight(self) -> torch.Tensor:  # type: ignore[override]
@@ -62,24 +66,37 @@ class TiledLinear(torch.nn.Linear):
         if input.requires_grad and torch.is_grad_enabled():
             product: torch.Tensor = _WithGradient.apply(input, self)  # type: ignore[no-untyped-call]
             return product
+        if self.part is not None:
+            return self.part(input, input.dtype)
         return self.product(input)
+
+    @property
+    def kind(self) -> Hashable | None:
+        """As `Joinable.kind`."""
+        return self.matrix.kind
+
+    def joined(self, layers: Sequence[TiledLinear]) -> Product:
+        """As `Joinable.joined`."""
+        matrix = self.matrix.joined([layer.matrix for layer in layers])
+        multiply = partial(_multiply, matrix, torch.cat([layer.added for layer in layers]))
+        return partial(matrix.multiply, product=multiply)
 
     def product(self, input: torch.Tensor) -> torch.Tensor:
         """[..., in] -> [..., out]."""
         rows = input.reshape(-1, self.in_features)
         output = torch.empty(len(rows), self.out_features, dtype=input.dtype)
-        self.matrix.multiply(rows, output, self._multiply)
+        self.matrix.multiply(rows, output, partial(_multiply, self.matrix, self.added))
         return output.view(*input.shape[:-1], self.out_features)
 
-    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
-        matrix = self.matrix
-        code(rows.dtype)(
-            [
-                rows.data_ptr(), matrix.columns, len(rows), matrix.tiles.data_ptr(), self.added.data_ptr(),
-                output.data_ptr(), matrix.width, matrix.tiles.shape[0], matrix.share, 0,
-            ],
-            matrix.threads,
-        )  # fmt: skip
+
+def _multiply(matrix: TiledMatrix, added: torch.Tensor, rows: torch.Tensor, output: torch.Tensor) -> None:
+    code(rows.dtype)(
+        [
+            rows.data_ptr(), matrix.columns, rows.shape[0], matrix.tiles.data_ptr(), added.data_ptr(),
+            output.data_ptr(), matrix.width, matrix.tiles.shape[0], matrix.share, 0,
+        ],
+        matrix.threads,
+    )  # fmt: skip
 
 
 class _WithGradient(torch.autograd.Function):
@@ -109,6 +126,7 @@ def tile(layer: Any) -> None:
 def _untile(layer: Any, weight: torch.Tensor) -> None:
     """Make it a stock layer with this weight."""
     del layer.matrix, layer.added
+    layer.part = None
     layer.__class__ = torch.nn.Linear
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
 

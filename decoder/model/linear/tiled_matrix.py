@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Sequence
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -53,6 +54,21 @@ class TiledMatrix:
         """The weights of some outputs, int64 [n] -> [n, in]."""
         rows = self.tiles[numbers // OUTPUTS, :, numbers % OUTPUTS]
         return rows.reshape(len(numbers), self.columns)
+
+    def joined(self, matrices: Sequence[TiledMatrix]) -> TiledMatrix:
+        """One of all outputs of these, which are of its kind, and share the memory of its tiles from now on."""
+        whole = copy(self)
+        whole.tiles = torch.cat([matrix.tiles for matrix in matrices])  # torch aligns it to 64 bytes
+        whole.out = whole.width = whole.tiles.shape[0] * OUTPUTS
+        parts = torch.split(whole.tiles, [matrix.tiles.shape[0] for matrix in matrices])
+        for matrix, part in zip(matrices, parts, strict=True):
+            matrix.tiles = part
+        return whole
+
+    @property
+    def kind(self) -> Hashable | None:
+        """The same for matrices that `joined` takes together; None for one that it does not."""
+        return (self.columns, self.tiles.dtype) if self.width == self.out else None
 
     @property
     def threads(self) -> int:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoder.model.linear import int8_linear
-from decoder.model.linear.int8_linear import Int8Linear, quantised
+from decoder.model.linear.int8 import int8_linear
+from decoder.model.linear.int8.int8_linear import Int8Linear, quantised
+from decoder.model.linear.int8.torch_product import TorchProduct
 from decoder.model.linear.quantise import formats_of, quantise, rows_of
 from decoder.model.linear.rotation import rotated
 from decoder.model.linear.rounding import rounded
-from decoder.model.linear.torch_product import TorchProduct
 from tests.support.tiny_models import tiny_model
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from decoder.model.linear import integer_product
-from decoder.model.linear.integer_product import Converted, Fbgemm, OneDnn, adds_in_32_bits, kernel, pack
+from decoder.model.linear.int8 import integer_product
+from decoder.model.linear.int8.integer_product import Converted, Fbgemm, OneDnn, adds_in_32_bits, kernel, pack
 from decoder.model.linear.rounding import LARGEST, ZERO
 
 KERNELS = [

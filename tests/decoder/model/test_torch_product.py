@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from decoder.model.linear import torch_product
-from decoder.model.linear.torch_product import TorchProduct
+from decoder.model.linear.int8 import torch_product
+from decoder.model.linear.int8.torch_product import TorchProduct
 
 
 def test_rows_and_outputs_are_multiplied_a_piece_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from decoder.model.linear import int8_linear, vnni
-from decoder.model.linear.int8_linear import Int8Linear, product_class, quantised
+from decoder.model.linear.int8 import int8_linear, vnni
+from decoder.model.linear.int8.int8_linear import Int8Linear, product_class, quantised
+from decoder.model.linear.int8.torch_product import TorchProduct
+from decoder.model.linear.int8.vnni import VnniProduct
 from decoder.model.linear.rotation import rotated
-from decoder.model.linear.torch_product import TorchProduct
-from decoder.model.linear.vnni import VnniProduct
 
 here = pytest.mark.skipif(not vnni.suits(), reason="the processor has no AVX-512 VNNI, or AMX")
 
@@ -104,7 +104,7 @@ def test_where_something_is_missing_torchs_kernels_multiply(missing: str, monkey
     if missing == "llvmlite":
         for name in ("llvmlite", "llvmlite.binding"):
             monkeypatch.setitem(sys.modules, name, None)
-        for name in ("vnni_code", "machine_code"):
+        for name in ("int8.vnni_code", "machine_code"):
             monkeypatch.delitem(sys.modules, f"decoder.model.linear.{name}", raising=False)
     elif missing == "openmp":
         monkeypatch.setattr(ctypes, "CDLL", lambda name: object())

@@ -6,7 +6,8 @@ The code reads in this order, so that memory is ahead of it. Knows the order of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Sequence
+from copy import copy
 
 import torch
 import torch.nn.functional as F
@@ -89,6 +90,21 @@ class BlockMatrix:
         """float32 [out, in]."""
         parts = [_unpacked(piece, self.format).weight() for piece in torch.split(self.records, _PIECE)]
         return torch.cat(parts)[: self.out]
+
+    @property
+    def kind(self) -> Hashable | None:
+        """As `TiledMatrix.kind`."""
+        return (self.columns, self.format) if self.width == self.out else None
+
+    def joined(self, matrices: Sequence[BlockMatrix]) -> BlockMatrix:
+        """As `TiledMatrix.joined`."""
+        whole = copy(self)
+        whole.records = torch.cat([matrix.records for matrix in matrices])
+        whole.out = whole.width = whole.records.shape[0] * OUTPUTS
+        parts = torch.split(whole.records, [matrix.records.shape[0] for matrix in matrices])
+        for matrix, part in zip(matrices, parts, strict=True):
+            matrix.records = part
+        return whole
 
     @property
     def threads(self) -> int:

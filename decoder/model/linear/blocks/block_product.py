@@ -8,6 +8,8 @@ The code is made at the first use.
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +48,16 @@ class BlockProduct:
         self._bias = torch.zeros(matrix.width) if bias is None else matrix.filled(bias.detach().float())
         self._group, self._name = GROUP[matrix.format], f"product_{matrix.format}"
         self.nbytes = matrix.records.nbytes + self._bias.nbytes
+
+    @property
+    def kind(self) -> Hashable | None:
+        return self.matrix.kind
+
+    def joined(self, products: Sequence[BlockProduct]) -> BlockProduct:
+        whole = copy(self)
+        whole.matrix = self.matrix.joined([product.matrix for product in products])
+        whole._bias = torch.cat([product._bias for product in products])
+        return whole
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in], writes [n, out]."""

@@ -7,6 +7,8 @@ them. The code is made at the first use.
 from __future__ import annotations
 
 import logging
+from collections.abc import Hashable, Sequence
+from copy import copy
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,9 +16,9 @@ from typing import TYPE_CHECKING
 import torch
 
 from decoder.dtypes import flags
+from decoder.model.linear.int8.torch_product import TorchProduct
 from decoder.model.linear.rounding import ZERO, rotated, rounded
 from decoder.model.linear.tiled_matrix import TiledMatrix
-from decoder.model.linear.torch_product import TorchProduct
 
 if TYPE_CHECKING:
     from decoder.model.linear.machine_code import Run
@@ -46,6 +48,17 @@ class VnniProduct:
         self._bias = self._matrix.filled(torch.zeros_like(scale) if bias is None else bias.float())
         self._zero = self._matrix.filled(integers.sum(1, dtype=torch.int32) * ZERO)
         self.nbytes = sum(kept.nbytes for kept in (self._matrix.tiles, self._scale, self._bias, self._zero))
+
+    @property
+    def kind(self) -> Hashable | None:
+        return self._matrix.kind
+
+    def joined(self, products: Sequence[VnniProduct]) -> VnniProduct:
+        whole = copy(self)
+        whole._matrix = self._matrix.joined([product._matrix for product in products])
+        for name in ("_scale", "_bias", "_zero"):
+            setattr(whole, name, torch.cat([getattr(product, name) for product in products]))
+        return whole
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in], writes [n, out]."""
@@ -112,7 +125,7 @@ def functions() -> dict[torch.dtype, Run]:
         OSError, AttributeError: torch has no GNU OpenMP.
         RuntimeError: LLVM cannot make the code for this processor.
     """
-    from decoder.model.linear.vnni_code import program
+    from decoder.model.linear.int8.vnni_code import program
 
     made = program().compiled("avx512vnni")
     return {torch.bfloat16: made["product_16"], torch.float32: made["product_32"]}

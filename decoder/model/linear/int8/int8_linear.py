@@ -16,12 +16,12 @@ from typing import Protocol
 import torch
 
 from decoder import dtypes
-from decoder.model.linear import vnni
+from decoder.model.linear.int8 import vnni
+from decoder.model.linear.int8.integer_product import PIECE, kernel
+from decoder.model.linear.int8.torch_product import TorchProduct
+from decoder.model.linear.int8.vnni import VnniProduct
 from decoder.model.linear.integer_linear import IntegerLinear, LayerProduct
-from decoder.model.linear.integer_product import PIECE, kernel
 from decoder.model.linear.rounding import rotated
-from decoder.model.linear.torch_product import TorchProduct
-from decoder.model.linear.vnni import VnniProduct
 
 LARGEST = 127
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import torch
 
-from decoder.model.linear.integer_product import IntegerProduct, pack
+from decoder.model.linear.int8.integer_product import IntegerProduct, pack
 from decoder.model.linear.rounding import rounded
 
 PIECE_ROWS, PIECE_OUTPUTS = 128, 1 << 14
@@ -31,6 +31,9 @@ class TorchProduct:
         self.products: list[IntegerProduct] = [pack(part) for part in torch.split(integers, PIECE_OUTPUTS)]
         self.nbytes = sum(product.nbytes for product in self.products)
         self._scale, self._bias = scale, bias
+
+    kind = None
+    """It cannot be joined with others."""
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in], writes [n, out]."""
