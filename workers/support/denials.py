@@ -28,6 +28,7 @@ from workers.support.ruling_out import (
     OTHERWISE,
     denies_it_all,
     goes_on_meanwhile,
+    is_beside_the_point,
     is_for_the_rest_only,
     is_plainly_denied,
     lacks_only,
@@ -117,7 +118,7 @@ class Denials:
         if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
             return True
         yes = claim.verdict == "yes"
-        if yes and self._is_beside_the_point(words, statement):
+        if yes and is_beside_the_point(statement, words, self._statements, self._question):
             return True
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
@@ -189,11 +190,6 @@ class Denials:
             return False  # of several numbers, nobody knows which is on top
         numbers = any(word[0].isdigit() and word not in self._question.words for word in claim.said)
         return numbers and EXTRA.isdisjoint([*claim.said, *self._question.words])
-
-    def _is_beside_the_point(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether neither a yes nor its sentence has a word of the question: "Yes, members under 18 may speak"."""
-        there, asked = statement.words.union(words), self._question.asked
-        return bool(words and asked) and not any(near(word, there) for word in asked)
 
     def _is_of_another_size(self, statement: Statement) -> bool:
         """Whether another sentence of the passage is about a size that was asked for, and this one is not."""

@@ -23,7 +23,7 @@ from workers.support.contradiction import Contradictions, repeats
 from workers.support.denials import Denials
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
-from workers.support.ruling_out import takes_back
+from workers.support.ruling_out import is_spoken_of, takes_back
 from workers.support.statement import Statement, statements_of
 from workers.support.times import is_of_every_month, is_of_other_times, is_of_times
 from workers.support.weights import Weights
@@ -159,11 +159,13 @@ class Evidence:
         return [replace(found[0], denied=True), *found[1:]] if taken_back else found
 
     def _is_beside_the_point(self, claims: Sequence[str], found: Sequence[Found]) -> bool:
-        """Whether a longer answer has no word of the question, and its sentences none either, nor their paragraphs."""
+        """Whether a longer answer has no word of the question, and its sentences none either, nor their paragraphs, and
+        another sentence has half of them."""
         asked, words = self._question.asked, frozenset(self._question.vocabulary.of(" ".join(claims)))
         places = (self._by_place.get((one.passage, one.start)) for one in found)
         there = words.union(*(place.words | place.around for place in places if place is not None))
-        return len(words) >= LONGER and bool(asked) and not any(near(word, there) for word in asked)
+        nothing = len(words) >= LONGER and not any(near(word, there) for word in asked)
+        return nothing and is_spoken_of(self._statements, self._question)
 
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that

@@ -26,9 +26,7 @@ _REDUCED = re.compile(
     r")",
     re.IGNORECASE,
 )
-_TIMES = frozenset(
-    ["day", "days", "hour", "hours", "year", "tag", "tage", "stunde", "jahr", "dag", "dagen", "uur", "jaar"]
-)
+_TIMES = {"day", "days", "hour", "hours", "year", "tag", "stunde", "jahr", "dag", "uur", "jaar"}
 _PART = re.compile(r"[;:,.](?=\s|$)")
 
 

@@ -33,6 +33,14 @@ MOSTLY = 0.6
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
 )
+_POINTING_IN_LINES = """
+    it they he she this that these those there
+    es sie er dies diese dieser dieses das dort
+    het ze zij hij dit deze dat die er daar
+    esto esta este eso ella ellos ellas
+"""
+_POINTING = frozenset(_POINTING_IN_LINES.split())
+"""First words of a sentence that speaks of what the one before it names."""
 _HALVES = re.compile(r";|,?\s(?:but|while|whereas|aber|während|maar|terwijl|pero|mientras)\s")
 _MEANWHILE = re.compile(
     r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
@@ -52,6 +60,8 @@ def lies_outside(statements: Sequence[Statement], question: Question) -> bool:
     beside "Members under 18 may not vote"."""
     sizes, units = {number for number, _ in question.numbers}, {unit for _, unit in question.numbers}
     rest = question.asked - sizes - units - UNITLESS
+    if question.dates or not units.isdisjoint(question.month_words):
+        return False
     words = {word for word in question.words if not word[0].isdigit()}
     most = {True: 0, False: 0}
     for one in statements if rest else ():
@@ -187,6 +197,30 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
     else:
         enough = bool(left_out) and statement.words.issuperset(asked)
     return enough and denies_what_was_asked(statement.text, question, statement.sizes)
+
+
+def is_beside_the_point(
+    statement: Statement, words: Collection[str], statements: Sequence[Statement], question: Question
+) -> bool:
+    """Whether neither a yes nor its sentence has a word of the question, and another sentence has half of them: "Yes,
+    members under 18 may speak" beside "Nobody may carry more than two proxies", of three proxies.
+
+    Args:
+        words: the yes's content words.
+    """
+    asked, there = question.asked, statement.words.union(words)
+    if not (words and asked) or any(near(word, there) for word in asked):
+        return False
+    if not _POINTING.isdisjoint(words_of(statement.text)[:2]):
+        return False
+    return is_spoken_of(statements, question)
+
+
+def is_spoken_of(statements: Sequence[Statement], question: Question) -> bool:
+    """Whether a sentence, no question and no heading, has half of the words of a question."""
+    asked = question.asked
+    says = (one for one in statements if not one.text.rstrip().endswith(("?", "？")) and not one.words <= one.heading)
+    return bool(asked) and any(2 * sum(near(word, one.words) for word in asked) >= len(asked) for one in says)
 
 
 def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], question: Question) -> bool:
