@@ -32,10 +32,10 @@ class Retrieval(Section):
         description="Whether the model rewrites follow-ups that do not stand alone before the search.",
     )
     rewrite_timeout: float = Field(
-        default=10.0,
+        default=20.0,
         gt=0,
         le=45,
-        description="Seconds that rewriting may take. After that, the search uses the question itself.",
+        description="Seconds that rewriting may take. After that, the search uses the question's own words.",
     )
 
 

@@ -45,10 +45,10 @@ FAILURES = {
 RETRY_S = 10.0
 """Seconds after which a model server may answer again, where it does not say."""
 AS_TYPED: dict[NotRewritten | None, str] = {
-    "late": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone took "
-    "too long. Ask in full if they do not fit.",
-    "failed": "Passages were searched for with this follow-up as it was typed, because rewriting it to stand alone "
-    "failed. Ask in full if they do not fit.",
+    "late": "Passages were searched for with your own words, because rewriting this follow-up to stand alone took too "
+    "long. Ask in full if they do not fit.",
+    "failed": "Passages were searched for with your own words, because rewriting this follow-up to stand alone failed. "
+    "Ask in full if they do not fit.",
 }
 UNCHANGED = "Nothing was changed: this is the same text as before."
 REPEATED = (

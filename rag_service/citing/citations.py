@@ -20,7 +20,7 @@ from typing import Literal
 from rag_service.citing.copied_runs import Run, Text, copied_runs
 from rag_service.citing.equal_spans import equal_spans
 from workers.support.evidence import Evidence
-from workers.support.passages.sentences import sentences
+from workers.support.passages.sentences import claims
 
 __all__ = ["MIN_RUN", "Citation", "CitedPassage", "Stated", "Text", "carry", "cite", "stated"]
 
@@ -77,7 +77,7 @@ class Stated:
 def stated(question: str, answer: str, passages: Sequence[str], language: str = "en") -> list[Stated]:
     """The sentences of an answer most of whose words are in a sentence of a passage, by `workers.support.evidence`."""
     evidence = Evidence(question, passages, language)
-    found = [(start, end, evidence.of(answer[start:end])) for start, end in sentences(answer)]
+    found = [(start, end, evidence.of(answer[start:end])) for start, end in claims(answer)]
     return [
         Stated(start, end, one.passage, one.start, one.end)
         for start, end, one in found

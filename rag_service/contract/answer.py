@@ -151,8 +151,8 @@ class Answer(ResponseBody):
     )
     search_note: str | None = Field(
         default=None,
-        description="A remark if a follow-up was searched for as it was typed, because rewriting it took too long or "
-        "failed.",
+        description="A remark if a follow-up was searched for with its own words, because rewriting it took too long "
+        "or failed.",
     )
     finish_reason: FinishReason | None = Field(
         default=None,

@@ -20,7 +20,7 @@ class Retrieved:
         stated: the answer, if the search is all it takes.
         whole: whether the passages are those of one document, in its order.
         search_ms: time of the search, with waiting for its turn; None without a search.
-        not_rewritten: why the question was searched for as it was typed, although it was to be rewritten.
+        not_rewritten: why there was no rewrite, although there was to be one.
         filtered: the filter of a search that found nothing, in words; "" for any other search.
         joined: whether the question before was searched for, too; the model has it in the conversation.
     """

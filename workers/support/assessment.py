@@ -11,7 +11,7 @@ from typing import Any, Literal
 from workers.broker.messages import Checking, GenerateJob, Place, SentenceSupport, Support
 from workers.support.calibration import Calibration
 from workers.support.evidence import Evidence, Found
-from workers.support.passages.sentences import sentences
+from workers.support.passages.sentences import claims
 from workers.support.statement import Statement
 from workers.support.words.asking import repeats
 
@@ -39,7 +39,7 @@ def assess(
     shown = [p for p in job.passages if p.get("in_prompt", True)]
     texts, titles = [str(passage["text"]) for passage in shown], [_above(passage) for passage in shown]
     evidence = Evidence(checking.question, texts, checking.language, titles)
-    spans = sentences(text)
+    spans = claims(text)
     found = evidence.of_answer([text[start:end] for start, end in spans])
     common = {**checking.signals, **own}
     chances = [_chance(one, common, calibration) for one in found]

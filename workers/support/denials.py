@@ -21,18 +21,15 @@ from workers.support.other_values import (
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
-from workers.support.reductions import is_reduced_for_whom_was_asked
 from workers.support.row_denials import FOR, RowDenials
 from workers.support.ruling_out import (
     MOSTLY,
     OTHERWISE,
     denies_it_all,
     goes_on_meanwhile,
-    is_beside_the_point,
     is_for_the_rest_only,
     is_plainly_denied,
     lacks_only,
-    lies_outside,
     restricts,
     rules_out,
 )
@@ -98,9 +95,8 @@ class Denials:
                 return True
         if claim.negations:
             return False
-        if yes and not negations(asked.words) and lies_outside(self._statements, asked):
-            return True
-        if yes and is_plainly_denied(self._statements, said, asked):
+        counted = any(word[0].isdigit() for word in claim.said)
+        if yes and not counted and is_plainly_denied(self._statements, said, asked):
             return True
         if self._is_other_end(claim) or self._is_of_nothing_here(claim, words):
             return True
@@ -111,15 +107,11 @@ class Denials:
         fact = claim.verdict != "no" and not wants_reason(self._question.words)
         if fact and self._is_of_another_size(statement):
             return True
-        if fact and is_reduced_for_whom_was_asked(claim, statement, self._statements, self._question):
-            return True
         if statement.row is not None:
             return self._rows.of(claim, words, statement)
         if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
             return True
         yes = claim.verdict == "yes"
-        if yes and is_beside_the_point(statement, words, self._statements, self._question):
-            return True
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
         told = fact and not claim.verdict

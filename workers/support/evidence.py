@@ -23,7 +23,8 @@ from workers.support.contradiction import Contradictions, repeats
 from workers.support.denials import Denials
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
-from workers.support.ruling_out import is_spoken_of, takes_back
+from workers.support.reductions import is_reduced_for_whom_was_asked
+from workers.support.ruling_out import takes_back
 from workers.support.statement import Statement, statements_of
 from workers.support.times import is_of_every_month, is_of_other_times, is_of_times
 from workers.support.weights import Weights
@@ -49,8 +50,6 @@ TITLE = 60
 _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+")
 _LINK = re.compile(r"(?:[-*•]\s+)?\[[^\]]*\]\([^)]*\)\W*")
 """A line that is nothing else, as in a table of contents."""
-LONGER = 6
-"""Content words of an answer that has some of the question's, if it is one."""
 NEAR = 0.25
 """Least of the question that the nearest sentence has."""
 
@@ -115,8 +114,7 @@ class Evidence:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         found = self._of_answer(claims)
         lacking = lacks_price(words_of(" ".join(claims)), self._question.words)
-        lacking = lacking or self._is_beside_the_point(claims, found)
-        return [replace(one, denied=one.denied or lacking) for one in found]
+        return [replace(one, denied=one.denied or lacking or self._is_reduced(claims, one)) for one in found]
 
     def nearest(self) -> Statement | None:
         """The sentence with most of what was asked, in itself and in the headings above it; None if that is little.
@@ -157,15 +155,6 @@ class Evidence:
             return found
         taken_back = any(takes_back(claim, self._question) for claim in claims[1:])
         return [replace(found[0], denied=True), *found[1:]] if taken_back else found
-
-    def _is_beside_the_point(self, claims: Sequence[str], found: Sequence[Found]) -> bool:
-        """Whether a longer answer has no word of the question, and its sentences none either, nor their paragraphs, and
-        another sentence has half of them."""
-        asked, words = self._question.asked, frozenset(self._question.vocabulary.of(" ".join(claims)))
-        places = (self._by_place.get((one.passage, one.start)) for one in found)
-        there = words.union(*(place.words | place.around for place in places if place is not None))
-        nothing = len(words) >= LONGER and not any(near(word, there) for word in asked)
-        return nothing and is_spoken_of(self._statements, self._question)
 
     def _of_parts(self, claim: str) -> Found | None:
         """The weakest of the parts that "and" joins in an answer to a question with parts, if each says something that
@@ -249,6 +238,13 @@ class Evidence:
         """Whether words have one of the question, and if a passage has it itself, not its first part alone: of the hut
         shop, not the hut."""
         return near(word, frozenset(one for one in there if not heads(one, word)) if word in self._there else there)
+
+    def _is_reduced(self, claims: Sequence[str], found: Found) -> bool:
+        """Whether an answer names a price, and those who were asked about pay less."""
+        there = self._by_place.get((found.passage, found.start))
+        return there is not None and is_reduced_for_whom_was_asked(
+            " ".join(claims), there, self._statements, self._question
+        )
 
     def _lacks_reason(self, claim: str, found: Found) -> bool:
         """Whether it was asked why, and neither a claim nor its sentence has a word that a reason comes with."""

@@ -7,10 +7,9 @@ another one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import dropwhile, pairwise
 
-from workers.support.claim import Claim
 from workers.support.question import Question
 from workers.support.statement import Statement
 from workers.support.words.polarity import words_of
@@ -27,24 +26,43 @@ _REDUCED = re.compile(
     re.IGNORECASE,
 )
 _TIMES = {"day", "days", "hour", "hours", "year", "tag", "stunde", "jahr", "dag", "uur", "jaar"}
+_LESS_IN_LINES = """
+    less discount discounted reduction reduced off full
+    rabatt ermäßigung ermässigung ermäßigt ermässigt nachlass weniger voll
+    korting minder vol volle
+"""
+_LESS = frozenset(_LESS_IN_LINES.split())
+_EXPLAINING_IN_LINE = "this that instead then das dies diese dann statt dat dit dan deze always immer altijd"
+_EXPLAINING = frozenset(_EXPLAINING_IN_LINE.split())
+"""Words of a sentence behind a reduction that says more about it."""
 _PART = re.compile(r"[;:,.](?=\s|$)")
 
 
 def is_reduced_for_whom_was_asked(
-    claim: Claim, statement: Statement, around: Iterable[Statement], question: Question
+    answer: str, statement: Statement, statements: Sequence[Statement], question: Question
 ) -> bool:
-    """Whether a claim has an amount of money for those of the question, and another sentence of the passage says that
-    they pay a share of it, or less by one."""
-    if CURRENCIES.isdisjoint(claim.said) or _shares(claim.said) or _shares(question.words):
+    """Whether an answer has an amount of money for those of the question, and the sentence behind the one that it rests
+    on says, under the same heading, that they pay less; of a row of a table, any behind it."""
+    if CURRENCIES.isdisjoint(words_of(answer)) or _tells_less(answer) or _tells_less(question.text):
         return False
     there = statement.words if statement.row is None else statement.words.union(*statement.row.above)
-    same = (one for one in around if one.passage == statement.passage and one is not statement)
-    return any(not near(word, there) for one in same for word in _reduced_for(one, question))
+    section = [one for one in statements if (one.passage, one.heading) == (statement.passage, statement.heading)]
+    behind = [*section[section.index(statement) + 1 :]]
+    if statement.row is not None:  # "Members pay less" is about the whole table
+        behind = [*dropwhile(lambda one: not _reduced_for(one, question), behind)]
+    if not behind:
+        return False
+    after = behind[1].text if len(behind) > 1 else ""
+    if not _EXPLAINING.isdisjoint(words_of(after)) or _tells_less(after):
+        return False
+    return any(not near(word, there) for word in _reduced_for(behind[0], question))
 
 
-def _shares(words: Sequence[str]) -> bool:
-    """Whether words name a share; that of a day or an hour is none."""
-    return names_share([word for word, after in pairwise([*words, ""]) if after not in _TIMES])
+def _tells_less(text: str) -> bool:
+    """Whether words name a share, or that something is reduced; half a day is none."""
+    words = words_of(text)
+    shares = names_share([word for word, after in pairwise([*words, ""]) if after not in _TIMES])
+    return shares or "%" in text or not _LESS.isdisjoint(words)
 
 
 def _reduced_for(statement: Statement, question: Question) -> list[str]:

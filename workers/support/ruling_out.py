@@ -13,7 +13,7 @@ from workers.support.question import BRINGING, Question
 from workers.support.statement import Statement
 from workers.support.words.numbers import usual_form
 from workers.support.words.polarity import ONLY, negations, words_of
-from workers.support.words.states import implied, says_no, turned
+from workers.support.words.states import implied, turned
 from workers.support.words.word_forms import near
 
 _HOURS = frozenset(("uur", "uhr", "o", "am", "pm", "h"))
@@ -33,14 +33,6 @@ MOSTLY = 0.6
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
 )
-_POINTING_IN_LINES = """
-    it they he she this that these those there
-    es sie er dies diese dieser dieses das dort
-    het ze zij hij dit deze dat die er daar
-    esto esta este eso ella ellos ellas
-"""
-_POINTING = frozenset(_POINTING_IN_LINES.split())
-"""First words of a sentence that speaks of what the one before it names."""
 _HALVES = re.compile(r";|,?\s(?:but|while|whereas|aber|während|maar|terwijl|pero|mientras)\s")
 _MEANWHILE = re.compile(
     r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
@@ -52,26 +44,6 @@ _RESTRICTING_IN_LINES = """
     alleen slechts moet moeten minstens minimumleeftijd pas solo debe deben mínimo mínima
 """
 _RESTRICTING = frozenset(_RESTRICTING_IN_LINES.casefold().split())
-
-
-def lies_outside(statements: Sequence[Statement], question: Question) -> bool:
-    """Whether, of the sentences with ranges that speak of all else that was asked, the one with most of the question's
-    words, small ones too, has none with its size: "Anyone aged 16 or older may become a member", of a child of 15,
-    beside "Members under 18 may not vote"."""
-    sizes, units = {number for number, _ in question.numbers}, {unit for _, unit in question.numbers}
-    rest = question.asked - sizes - units - UNITLESS
-    if question.dates or not units.isdisjoint(question.month_words):
-        return False
-    words = {word for word in question.words if not word[0].isdigit()}
-    most = {True: 0, False: 0}
-    for one in statements if rest else ():
-        within = [has for number, has in one.sizes.items() if number in sizes]
-        there = words_of(one.text)
-        if one.row is None and within and all(near(word, one.words) for word in rest):
-            if not any(within) and (negations(there) or says_no(there)):
-                continue  # "Children under 14 may not …" says nothing of those of 15
-            most[any(within)] = max(most[any(within)], len(words.intersection(there)))
-    return most[False] > most[True]
 
 
 def denies_what_was_asked(
@@ -199,30 +171,6 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
     return enough and denies_what_was_asked(statement.text, question, statement.sizes)
 
 
-def is_beside_the_point(
-    statement: Statement, words: Collection[str], statements: Sequence[Statement], question: Question
-) -> bool:
-    """Whether neither a yes nor its sentence has a word of the question, and another sentence has half of them: "Yes,
-    members under 18 may speak" beside "Nobody may carry more than two proxies", of three proxies.
-
-    Args:
-        words: the yes's content words.
-    """
-    asked, there = question.asked, statement.words.union(words)
-    if not (words and asked) or any(near(word, there) for word in asked):
-        return False
-    if not _POINTING.isdisjoint(words_of(statement.text)[:2]):
-        return False
-    return is_spoken_of(statements, question)
-
-
-def is_spoken_of(statements: Sequence[Statement], question: Question) -> bool:
-    """Whether a sentence, no question and no heading, has half of the words of a question."""
-    asked = question.asked
-    says = (one for one in statements if not one.text.rstrip().endswith(("?", "？")) and not one.words <= one.heading)
-    return bool(asked) and any(2 * sum(near(word, one.words) for word in asked) >= len(asked) for one in says)
-
-
 def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], question: Question) -> bool:
     """Whether a sentence says no to what was asked in words that a yes has, all of them, and none says so without a no:
     "There is no annual fee" beside "… after the annual accounts are approved".
@@ -234,7 +182,7 @@ def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], qu
     for one in statements:
         if one.row is not None or not one.words or not one.words.issubset(said):
             continue
-        there = one.words | one.around
+        there = one.words | one.above  # its paragraph may have named others
         known = question.asked - pricing if one.words & pricing else question.asked
         if not all(near(word, there) for word in known if not _is_size(word, one)):
             continue

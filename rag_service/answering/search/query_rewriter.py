@@ -63,7 +63,7 @@ class Rewritten:
     Attributes:
         query: the question or its rewrite.
         ms: time of rewriting; None if it was not tried.
-        failure: why the question is used as it was typed, although it was to be rewritten.
+        failure: why there is no rewrite, although there was to be one.
         completed: whether the question lacks nothing, so that it may be about something else than the query.
         joined: whether the query is the question behind the one before it, since there is no rewrite.
     """
@@ -105,7 +105,7 @@ class Rewriter:
         """The question as it stands alone: its rewrite, or itself if it needs none or rewriting fails.
 
         Of a question that says hardly anything by itself ("And how much is that?"), for which the model finds no other
-        words, the query is the question before and this one.
+        words, the query is the question before and this one; of any that lacks something, if rewriting fails.
 
         Args:
             past: the conversation, oldest first.
@@ -130,17 +130,17 @@ class Rewriter:
             if limit.cancelled_caught:
                 failure = "late"
                 log.warning(
-                    "rewriting a question took longer than %.1f s; the question is used unchanged",
+                    "rewriting a question took longer than %.1f s; the question's own words are used",
                     time.perf_counter() - started,
                 )
         except Exception as error:
             failure = "failed"
             log.warning(
-                "rewriting a question failed (%s: %s); the question is used unchanged", type(error).__name__, error
+                "rewriting a question failed (%s: %s); the question's own words are used", type(error).__name__, error
             )
         ms = 1e3 * (time.perf_counter() - started)
-        if query == question and failure is None and says_little(asked):
-            return Rewritten(behind(past[-1].question, question), ms, joined=True)
+        if query == question and (lacks if failure else says_little(asked)):
+            return Rewritten(behind(past[-1].question, question), ms, failure, joined=True)
         return Rewritten(query, ms, failure, not lacks and query != question)
 
     async def _rewritten(

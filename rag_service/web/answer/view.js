@@ -228,7 +228,7 @@ export class AnswerView {
     }
   }
 
-  /** Shows the search query if it is not the question, or why a follow-up was searched for as it was typed. */
+  /** Shows the search query if it is not the question, or why a follow-up was not rewritten. */
   _showSearch({ retrieval_query: query, search_note: note }) {
     this._search.hidden = !note && (!query || query === this.question);
     this._search.textContent = note ? t(note) : t("Looked for “{query}”", { query });

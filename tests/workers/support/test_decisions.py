@@ -93,3 +93,68 @@ def test_those_who_were_asked_about_pay_less(
     question: str, answer: str, passage: str, language: str, expected: bool
 ) -> None:
     assert denied(question, answer, passage, language) is expected
+
+
+LEAVING = "The share of a member is paid back after the annual accounts are approved. Transfers cost a fee of 15 euros."
+CHILDREN = "Children are members for free. There is no annual fee. Adults pay 40 euros a year."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "expected"),
+    [
+        ("Does the annual membership cost a fee?", "Yes, the annual membership costs a fee.", True),
+        ("Does the annual membership cost a fee?", "No, there is no annual fee.", False),
+        ("Do transfers of a share cost a fee?", "Yes, transfers cost a fee of 15 euros.", False),
+    ],
+)
+def test_a_plain_no_elsewhere_denies_a_yes(question: str, answer: str, expected: bool) -> None:
+    passages, titles = [LEAVING, "There is no annual fee."], ["Membership rules", "Membership rules"]
+    assert Evidence(question, passages, "en", titles).of_answer([answer])[0].denied is expected
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "language"),
+    [
+        ("Was the motion to raise the hall rent carried?", "Yes, it was carried in May with 24 votes to 3.",
+         "Mr Hale moved to raise the hall rent to 30 euros. The motion was postponed in March. In May it was carried "
+         "with 24 votes to 3.", "en"),
+        ("Was the replacement of the boiler approved?", "Yes, the members approved it after an amendment.",
+         "The motion to replace the boiler was first rejected. After an amendment by Ms Lowe the members agreed to it.",
+         "en"),
+        ("Wurde der Antrag angenommen, die Hallenmiete zu erhöhen?", "Ja, der Antrag wurde einstimmig angenommen.",
+         "Der Antrag, die Hallenmiete zu erhöhen, wurde ohne Gegenstimmen angenommen. Der Antrag auf einen Zaun wurde "
+         "abgelehnt.", "de"),
+        ("Is cash accepted at the ticket desk?", "Yes, cash is accepted at the ticket desk.",
+         "We take cash at the ticket desk and in the café. Cheques are not accepted.", "en"),
+        ("Werd het voorstel om de huur van de zaal te verhogen aangenomen?", "Ja, het werd met 18 stemmen aangenomen.",
+         "De penningmeester stelde voor de huur van de zaal te verhogen. Een amendement om alleen in het weekend te "
+         "verhogen werd verworpen. Het voorstel zelf is met 18 stemmen aangenomen.", "nl"),
+        ("Was the plan for a café in the boathouse approved?", "Yes, the general meeting approved it by 40 to 12.",
+         "The plan for a café in the boathouse had been rejected by the committee. The general meeting voted for it by "
+         "40 to 12, so building starts in June.", "en"),
+        ("What do members pay for the hall?", "Members pay 34 euros an hour.",
+         "The hall costs 40 euros an hour. Members pay 15 percent less. That is 34 euros instead of 40.", "en"),
+        ("How much deposit do members pay for a boat?", "The deposit is 100 euros.",
+         "Boat hire is 20 euros an hour. Members pay 10 percent less. The deposit is 100 euros for everyone.", "en"),
+        ("What annual fee do members pay?", "The annual fee is 60 euros.",
+         "## Membership\nThe annual fee is 60 euros.\n\n## Courses\nMembers pay 20 percent less.", "en"),
+        ("Was kostet ein Tagesticket für Mitglieder?", "Ein Tagesticket kostet 18 Euro.",
+         "Mitglieder erhalten 10 % Rabatt. Der Rabatt ist in den Preisen schon abgezogen. Ein Tagesticket kostet "
+         "18 Euro.", "de"),
+        ("Hoeveel betalen leden in de zomer voor een baan?", "In de zomer betalen leden 16 euro per uur.",
+         "Een baan huren kost 16 euro per uur. Leden krijgen 25% korting. Dat geldt alleen in de winter.", "nl"),
+        ("Is there an annual fee for adults?", "Yes, there is an annual fee of 40 euros for adults.", CHILDREN, "en"),
+    ],
+)  # fmt: skip
+def test_right_answers_are_not_denied(question: str, answer: str, passage: str, language: str) -> None:
+    assert not denied(question, answer, passage, language)
+
+
+def test_an_answer_that_tells_the_reduction_is_right() -> None:
+    passage = "The pottery course costs 60 euros. Members pay 15 percent less."
+    question = "How much does the pottery course cost for members?"
+    for answer in (
+        ["The pottery course costs 60 euros.", "Members pay 15 percent less."],
+        ["The regular price is 60 euros.", "As a member, you get a 15 percent discount on this."],
+    ):
+        assert not any(one.denied for one in Evidence(question, [passage], "en").of_answer(answer))

@@ -39,6 +39,7 @@ _EXCEPTING = frozenset(["except", "außer", "ausser", "ausgenommen", "behalve", 
 LISTED = 2
 """Most words of a thing in a list."""
 _YES = frozenset(("yes", "ja", "jawohl", "sí", "si", "oui", "是", "是的", "可以"))
+_MARKER = re.compile(r"^[ \t]*(\d{1,3}[.)])[ \t]+(?=\S)", re.MULTILINE)
 _AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
 
 
@@ -63,6 +64,16 @@ def sentences(text: str) -> list[tuple[int, int]]:
             start = found.pop()[0]
         found.append((start, end))
     return found
+
+
+def claims(text: str) -> list[tuple[int, int]]:
+    """As `sentences`, of an answer: without the markers of a list, such as "2.", which claim nothing."""
+    markers = {match.start(1) for match in _MARKER.finditer(text)}
+    return [span for span in sentences(text) if not (span[0] in markers and _is_number(text[slice(*span)]))]
+
+
+def _is_number(sentence: str) -> bool:
+    return sentence.rstrip(".)").isdecimal()
 
 
 def _goes_on(line_end: re.Match[str]) -> bool:

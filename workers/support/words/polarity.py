@@ -12,7 +12,7 @@ from retriever.words import split
 _NEGATIONS = """
     not no never none nobody nothing nowhere neither nor without cannot except unless
     don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't mustn't wouldn't hasn't haven't
-    niet geen nooit niemand niets nergens noch zonder behalve tenzij
+    niet geen nooit niemand niets nergens zonder behalve tenzij
     nicht kein keine keinen keinem keiner keines nie niemals niemand nichts nirgends nirgendwo
     weder ohne außer
     nunca ningún ninguna ninguno nadie nada ni sin jamás excepto salvo
@@ -46,12 +46,18 @@ WITHOUT = frozenset(("without", "ohne", "zonder", "sin", "sans", "senza", "sem")
 """Words that say no to the next words alone."""
 NUMERALS = frozenset(_NUMERALS.casefold().split())
 """Number words that are hardly ever anything else; that leaves out the words for one."""
+_UNOPPOSED = re.compile(
+    r"\b(?:ohne (?:gegenstimmen?|widerspruch|enthaltung(?:en)?)|zonder (?:tegenstem(?:men)?|bezwaar)"
+    r"|without (?:dissent|objections?|opposition)|no objections?|sin oposición)\b",
+    re.IGNORECASE,
+)
+"""Deny nothing: all were for it."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
 
 def words_of(text: str) -> list[str]:
     """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing."""
-    return split(_NON.sub(r"\1", text))
+    return split(_UNOPPOSED.sub(" ", _NON.sub(r"\1", text)))
 
 
 def negations(words: list[str]) -> int:

@@ -207,7 +207,7 @@ async def test_what_cannot_be_rewritten_keeps_its_own_words(
 
     monkeypatch.setattr(Rewriter, "_generated", broken)
     asked = "Does that apply to foxes, too?"
-    assert (await ask(client, asked, session_id=session))["retrieval_query"] == asked
+    assert (await ask(client, asked, session_id=session))["retrieval_query"] == f"{FIRST['question']} {asked}"
 
 
 @pytest.mark.decoder_only("its engine is made to fail; failing model servers have tests of their own")
@@ -231,7 +231,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     engine = world.place.runtime._engine
     monkeypatch.setattr(engine, "_before_step", lambda sequence: broken(world.stage, sequence))
     answer = await ask(client, session_id=session)
-    assert (answer["retrieval_query"], answer["status"]) == ("And when?", "succeeded")
+    assert (answer["retrieval_query"], answer["status"]) == (f"{FIRST['question']} And when?", "succeeded")
     assert "rewriting it to stand alone failed" in answer["search_note"]
 
     def slow(self: Any, sequence: Any) -> None:
@@ -248,7 +248,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
             await asyncio.sleep(0.01)  # the answer itself is asked for, though the worker still rewrites
         world.stage.open.set()
         answer = await asked
-    assert (answer["retrieval_query"], answer["status"]) == ("And when?", "succeeded")
+    assert (answer["retrieval_query"], answer["status"]) == (f"{FIRST['question']} And when?", "succeeded")
     assert "rewriting it to stand alone took too long" in answer["search_note"]
     events = await client.get(f"/v1/answers/{answer['answer_id']}/events")
     assert parse(events.text)[0][2]["search_note"] == answer["search_note"], "told before the answer"
