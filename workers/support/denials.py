@@ -29,6 +29,7 @@ from workers.support.ruling_out import (
     goes_on_meanwhile,
     is_for_the_rest_only,
     is_plainly_denied,
+    is_said_of_another,
     lacks_only,
     restricts,
     rules_out,
@@ -112,6 +113,8 @@ class Denials:
         if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
             return True
         yes = claim.verdict == "yes"
+        if yes and is_said_of_another(statement, self._statements, self._question):
+            return True
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True
         told = fact and not claim.verdict

@@ -192,6 +192,8 @@ class Evidence:
         at_odds = self._denials.of_claim(text, claim, words)
         best = Found(denied=invented or at_odds), frozenset()
         for statement in self._statements:
+            if judges and len(statement.words) < 2 and _states_nothing(statement.text):
+                continue  # a heading of one word, in a text without signs of headings
             there = statement.told(own or words, asked)
             if statement.row is not None and self._denials.compares(own, statement.row):
                 there |= {number for number, _ in asked.numbers}
@@ -203,6 +205,8 @@ class Evidence:
             otherwise = bool(asked.months) and is_of_other_times(statement.text, asked)
             if otherwise or (asked.dates and is_of_times(statement.text, asked)):
                 there |= asked.date_words
+            if judges:  # other forms of a word of the question: photographing, photographed
+                there |= {word for word in told if self._speaks_of(word, statement.words)}
             stated = share(own or words, there)
             if not stated:
                 continue

@@ -33,6 +33,10 @@ MOSTLY = 0.6
 _JOINED = re.compile(
     r"([\w-]+)(?:,|,?\s+(?:and|or|und|oder|en|of|y|o))\s+(?:(?:in|im|on|am|at|the|de|het|der|die|das|op)\s+)?([\w-]+)"
 )
+_ALL_IN_LINES = """
+    all every each any both everywhere always alle elk elke ieder iedere beide allebei overal altijd todos todas cada
+"""
+_ALL = frozenset(_ALL_IN_LINES.split())
 _HALVES = re.compile(r";|,?\s(?:but|while|whereas|aber|während|maar|terwijl|pero|mientras)\s")
 _MEANWHILE = re.compile(
     r"\b(?:(?:in|during|throughout|for) (?:that|this|the same) (?:time|period)|meanwhile|in the meantime"
@@ -169,6 +173,31 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
     else:
         enough = bool(left_out) and statement.words.issuperset(asked)
     return enough and denies_what_was_asked(statement.text, question, statement.sizes)
+
+
+def is_said_of_another(statement: Statement, statements: Sequence[Statement], question: Question) -> bool:
+    """Whether a sentence with nearly all that was asked is about something else than a name of the question, of which
+    another sentence of the passage says something: "A guide is included in the price of the tower", of the Museum,
+    beside "For the Museum a guide costs 25 euros"."""
+    if question.vocabulary.language == "de" or statement.row is not None:  # German has capitals for all things
+        return False
+    asked, here = question.asked, statement.words | statement.above
+    times = question.month_words.union(question.days)
+    names = (name for name in question.names if not name[0].isdigit() and name not in times)
+    missing = {name for name in names if not near(name, here)}
+    known = asked - missing
+    if not missing or len(known) < 2 or not all(near(word, here) for word in known):
+        return False
+    if not _ALL.isdisjoint(words_of(statement.text)) or all(near(word, asked) for word in statement.words):
+        return False
+    return any(
+        one is not statement
+        and one.row is None
+        and one.passage == statement.passage
+        and all(near(name, one.words) for name in missing)
+        and any(near(word, one.words) for word in known)
+        for one in statements
+    )
 
 
 def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], question: Question) -> bool:

@@ -158,3 +158,38 @@ def test_an_answer_that_tells_the_reduction_is_right() -> None:
         ["The regular price is 60 euros.", "As a member, you get a 15 percent discount on this."],
     ):
         assert not any(one.denied for one in Evidence(question, [passage], "en").of_answer(answer))
+
+
+HOUSE = """Rollstuhl
+Der große Saal hat vier Plätze, erreichbar über die Rampe. Das Studio ist nur über eine Treppe zu erreichen und daher
+nicht rollstuhlgerecht.
+
+Fotografieren
+Filmen und Fotografieren während der Vorstellung ist verboten. Im Foyer darf fotografiert werden."""
+LATE = "Wer mehr als 15 Minuten zu spät kommt, wird nicht mehr eingelassen, außer zwischen zwei Kurzfilmen."
+GUIDE = "A projectionist is included in the price of the large hall. For the Studio a projectionist costs 25 euros."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "language", "expected"),
+    [
+        ("Ist das Studio mit dem Rollstuhl erreichbar?", "Ja, das Studio ist mit dem Rollstuhl erreichbar.", HOUSE,
+         "de", True),
+        ("Darf ich im Foyer fotografieren?", "Ja, du darfst im Foyer fotografieren.", HOUSE, "de", False),
+        ("Werde ich noch eingelassen, wenn ich 20 Minuten zu spät komme?",
+         "Ja, du wirst noch eingelassen, außer zwischen zwei Kurzfilmen.", LATE, "de", True),
+        ("Is a projectionist included in the price of the Studio?",
+         "Yes, a projectionist is included in the price of the Studio.", GUIDE, "en", True),
+        ("Is a projectionist included in the price of the large hall?",
+         "Yes, a projectionist is included in the price of the large hall.", GUIDE, "en", False),
+        ("Is a projectionist included in the price of the Studio?",
+         "Yes, a projectionist is included in the price of the Studio.",
+         "A projectionist is included in the price of every hall. The Studio has a projectionist on Mondays.", "en",
+         False),
+    ],
+)  # fmt: skip
+def test_a_yes_that_rests_on_something_else(
+    question: str, answer: str, passage: str, language: str, expected: bool
+) -> None:
+    """On a heading of one word, on what is said of another thing, or on a no that was taken for its exception."""
+    assert denied(question, answer, passage, language) is expected
