@@ -10,6 +10,7 @@ from pydantic import Field
 from rag_service.contract.json_body import ResponseBody
 from workers.broker.progress import FinishReason, JobStatus
 
+_LIST_SIGN = re.compile(r"^[-*•]\s+")
 _BETWEEN_CELLS = re.compile(r"(?<!\\)\|")
 
 
@@ -41,7 +42,7 @@ class NearestOut(ResponseBody):
 
     def shown(self) -> str:
         """As people read it: `“Ticket: Adults · Museum: 8.00” (Prices)`."""
-        row = self.text.strip().removeprefix("|").removesuffix("|")
+        row = _LIST_SIGN.sub("", self.text.strip()).removeprefix("|").removesuffix("|")
         cells = [cell.strip() for cell in _BETWEEN_CELLS.split(row)]
         names = self.columns if len(self.columns) == len(cells) else [""] * len(cells)
         said = [f"{name}: {cell}" if name else cell for name, cell in zip(names, cells, strict=True) if cell]

@@ -31,7 +31,7 @@ export class Meter {
     this._text.replaceChildren(el("strong", { text: counted }), ms === null ? "" : ` · ${seconds(ms)}`);
   }
 
-  /** @param steps passes taken. @param plain passes of plain decoding. @param ms of decoding, once known. */
+  /** @param steps passes taken. @param plain passes of plain decoding. @param ms of the answer, once known. */
   set(steps, plain, ms = null) {
     this.element.hidden = plain < 1;
     this.element.title = t(PASSES);

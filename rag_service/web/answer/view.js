@@ -186,7 +186,7 @@ export class AnswerView {
     if (speculation?.engine === "upstream") {
       this.meter.setTime(usage?.completion_tokens ?? 0, timings?.total ?? null, speculation.usage === "estimated");
     } else if (speculation) {
-      this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.decode : null);
+      this.meter.set(speculation.steps, speculation.plain_equivalent_steps, this._timed ? timings?.total : null);
     }
     const { passages, kinds } = legend(this.text.runs);
     const warns = typeof answer.answerable === "number" || answer.note?.endsWith(DOUBTFUL);  // of the text, so before the text
@@ -242,7 +242,7 @@ export class AnswerView {
     if (index < 0) return;
     const from = nearest.source_start - passages[index].source_start;
     const mark = { passage: index, from, to: from + nearest.source_end - nearest.source_start };
-    const cells = nearest.text.trim().replace(/^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
+    const cells = nearest.text.trim().replace(/^[-*•]\s+|^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
     const names = nearest.columns.length === cells.length ? nearest.columns : []; // a row of a table
     const words = cells.map((cell, at) => cell && names[at] ? `${names[at]}: ${cell}` : cell).filter(Boolean).join(" · ");
     const open = button(`“${words}”`, () => this._sources.show(mark, passages, this.collection, open), { class: "link" });

@@ -165,3 +165,15 @@ def test_a_part_of_another_number_is_no_copy(
     answer: tuple[str, ...], source: tuple[str, ...], copied: list[str]
 ) -> None:
     assert [text for text, _ in spans_of(pieces(*answer), pieces(*source))] == copied
+
+
+def test_markers_of_a_list_are_no_sentences() -> None:
+    """Numbers of an answer's list were cited, each from a passage that happened to have one."""
+    passages = ["Music must end at 23:00.", "1 room is closed.", "Cancelling is free up to 30 days before the event."]
+    answer = "1. Cancelling is free up to 30 days before the event.\n2. Music must end at 23:00.\n\n3. Bye."
+    found = stated("What are the rules for music and cancelling?", answer, passages)
+    assert [answer[one.start : one.end] for one in found] == [
+        "Cancelling is free up to 30 days before the event.",
+        "Music must end at 23:00.",
+    ]
+    assert [(one.start, one.end) for one in stated("When must music end?", "23:00", passages)] == [(0, 5)]

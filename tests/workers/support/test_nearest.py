@@ -94,6 +94,7 @@ def test_a_first_row_that_may_be_a_record_heads_nothing(table: str) -> None:
         ("| Annual ticket | 22.00 |", ["", "Museum", "Tower"], "“Annual ticket · 22.00” (Fees)"),
         ("Ticket | 22 \\| 23", ["", "Museum"], "“Ticket · Museum: 22 \\| 23” (Fees)"),
         ("Closed on Mondays.", [], "“Closed on Mondays.” (Fees)"),
+        ("- Closed on Mondays.", [], "“Closed on Mondays.” (Fees)"),
     ],
 )
 def test_people_read_cells_with_their_heads(text: str, columns: list[str], shown: str) -> None:
@@ -153,6 +154,12 @@ def test_a_line_that_only_names_something_is_none(text: str) -> None:
 def test_a_code_that_was_asked_for_has_to_be_there() -> None:
     text = "The longest stay at the charging points of P2 is 8 hours.\n\nOn P1, cars may stay for 3 hours."
     assert nearest("What is the longest stay on P1?", passages=(text,)) == "On P1, cars may stay for 3 hours."
+
+
+def test_a_range_with_a_number_of_the_question_is_nearer() -> None:
+    free, half = "- Up to 30 days before, cancelling is free.", "- From 29 to 8 days before it cancelling costs half."
+    assert nearest("What do I pay for cancelling 10 days before?", passages=(f"{free}\n{half}",)) == half
+    assert nearest("What do I pay for cancelling 40 days before?", passages=(f"{free}\n{half}",)) == free
 
 
 def test_of_equals_the_first_one_of_the_best_passage() -> None:

@@ -34,8 +34,8 @@ ALIKE = 0.75
 OUTCOMES = {"added": "new", "replaced": "replaced", "unchanged": "unchanged"}
 """Counts of a job, and how they are called here."""
 _STAYS = (
-    "Not in the folder: {documents} that came from {folder}/. `rag docs delete` removes documents; `rag sync` keeps a "
-    "collection in step with a folder."
+    "Not in the folder: {documents} that came from {folder}/. `rag docs delete` removes documents; a folder that is "
+    "put in by `rag sync` from the start is kept in step."
 )
 _REPLACED = (
     "Replaced were documents of the same folder and file names. If they came from another folder of that name, give "
