@@ -64,8 +64,10 @@ class TargetModel:
         model.set_attn_implementation(attention.NAME)
         self.packed: int = pack(model)
         """Number of linear layers with packed or tiled weights."""
-        rms_norm.speed_up(model)
-        joint.join(model)
+        self.norms: int = rms_norm.speed_up(model)
+        """Number of norms that machine code computes."""
+        self.joint: int = joint.join(model)
+        """Number of products of several layers."""
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)

@@ -109,6 +109,8 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("bitwise",)
     if target.along_paths:
         facts += ("paths", MAX_PATHS)
+    if target.joint:
+        facts += ("joint", target.joint, target.norms)
     if target.graphs is not None:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):

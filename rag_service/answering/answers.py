@@ -44,7 +44,7 @@ FAILURES = {
 """Status of a failed answer by its code; 422 for all others."""
 RETRY_S = 10.0
 """Seconds after which a model server may answer again, where it does not say."""
-AS_TYPED: dict[NotRewritten | None, str] = {
+OWN_WORDS: dict[NotRewritten | None, str] = {
     "late": "Passages were searched for with your own words, because rewriting this follow-up to stand alone took too "
     "long. Ask in full if they do not fit.",
     "failed": "Passages were searched for with your own words, because rewriting this follow-up to stand alone failed. "
@@ -105,7 +105,7 @@ def present(
         turns_left=record["job"].turns_left,
         turns_outdated=record["job"].outdated,
         retrieval_query=record["job"].retrieval_query,
-        search_note=AS_TYPED.get(record["job"].not_rewritten),
+        search_note=OWN_WORDS.get(record["job"].not_rewritten),
         seed=record["seed"],
         **fields,
     )

@@ -144,7 +144,8 @@ class Pipeline(Service):
         else:
             retrieved = await self.retrieval.find(self.library, self.principal, collection, request.retrieval, question)
             asked = retrieved.in_full(request.question)
-            if turns and (retrieved.joined or takes_from_answer(asked, request.question, question.past)):
+            points_back = retrieved.joined and retrieved.not_rewritten is None
+            if turns and (points_back or takes_from_answer(asked, request.question, question.past)):
                 doubtful = await self._is_doubtful(turns[-1])
         find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)
         template, support = await anyio.to_thread.run_sync(find)

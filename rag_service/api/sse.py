@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi.responses import StreamingResponse
 
-from rag_service.answering.answers import AS_TYPED, failure
+from rag_service.answering.answers import OWN_WORDS, failure
 from rag_service.answering.pipeline import Pipeline
 from rag_service.api.problems import as_problem
 from rag_service.citing.provenance import Provenance
@@ -99,7 +99,7 @@ async def _name_and_data(
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
             dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left, "turns_outdated": job.outdated}
-            searched = {"retrieval_query": job.retrieval_query, "search_note": AS_TYPED.get(job.not_rewritten)}
+            searched = {"retrieval_query": job.retrieval_query, "search_note": OWN_WORDS.get(job.not_rewritten)}
             passages = [{**passage, "changed": False} for passage in event.passages or ()]  # just retrieved
             return "passages", {**ids, **searched, **dropped, "passages": passages}
         case WaitingEvent():

@@ -49,7 +49,7 @@ class GivenAnswer(Result):
         "answer. Null if none has much of it.",
     )
     search_note: str | None = Field(
-        description="Why the search used a follow-up as it was typed; null if the question was searched as it is meant."
+        description="Why the search used a follow-up's own words; null if the question was searched as it is meant."
     )
     refused: bool = Field(description="Whether the answer was withheld because the documents do not answer.")
     collection: str | None = Field(description="What was searched; null: nothing, the answer rests on no documents.")

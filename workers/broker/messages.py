@@ -247,7 +247,7 @@ class GenerateJob(Message):
     rewrite_ms: float | None = None
     """Milliseconds that rewriting the question took; None if it was not tried."""
     not_rewritten: NotRewritten | None = None
-    """Why a follow-up was searched for as it was typed, although it was to be rewritten."""
+    """Why a follow-up was searched for with its own words, although it was to be rewritten."""
     search_ms: float | None = None
     """Milliseconds that the search took, with waiting for its turn; None without a search."""
     filtered: str = ""

@@ -43,7 +43,7 @@ _DECISION = re.compile(
     rf"\b(?:{_OUTCOMES})\b|\b(?:{'|'.join(_MOTION)})\s+(?:{_OUTCOMES})\b",
     re.IGNORECASE,
 )
-_NOT = frozenset(["not", "nicht", "niet", "never", "nie", "nooit", "no", "wasn't", "weren't", "isn't", "aren't"])
+_NOT = frozenset(["not", "nicht", "niet", "never", "nie", "nooit", "wasn't", "weren't", "isn't", "aren't"])
 """Words that turn an outcome; "no objections" and "ohne Gegenstimmen" do not."""
 _FOR_IT_IN_LINE = "voted agreed passed stimmte stimmten sprach sprachen stemde stemden votó votaron"
 _FOR_IT = frozenset(_FOR_IT_IN_LINE.split())
@@ -83,7 +83,10 @@ def is_decided_otherwise(claim: Claim, statements: Sequence[Statement], question
         one for one in _decisions(statements) if len(asked) >= LEAST and all(near(word, one.motion) for word in asked)
     ]
     otherwise = bool(found) and all(one.outcome is (not said) for one in found)
-    return otherwise and not any(_is_decided_again(one.later, said) for one in found)
+    if not otherwise or any(_is_decided_again(one.later, said) for one in found):
+        return False
+    so = (one for one in statements if _outcome(words_of(one.text)) is said)  # "The council granted the request"
+    return not any(all(near(word, one.words | one.heading) for word in asked) for one in so)
 
 
 def _is_decided_again(later: Sequence[Statement], said: bool) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import BRINGING, Question
@@ -177,8 +178,8 @@ def rules_out(statement: Statement, said: Collection[str], yes: bool, question: 
 
 def is_said_of_another(statement: Statement, statements: Sequence[Statement], question: Question) -> bool:
     """Whether a sentence with nearly all that was asked is about something else than a name of the question, of which
-    another sentence of the passage says something: "A guide is included in the price of the tower", of the Museum,
-    beside "For the Museum a guide costs 25 euros"."""
+    another sentence of the passage says something of what was asked: "A guide is included in the price of the tower",
+    of the Museum, beside "For the Museum a guide costs 25 euros". "The Museum shop opens at 9" says nothing of it."""
     if question.vocabulary.language == "de" or statement.row is not None:  # German has capitals for all things
         return False
     asked, here = question.asked, statement.words | statement.above
@@ -190,14 +191,22 @@ def is_said_of_another(statement: Statement, statements: Sequence[Statement], qu
         return False
     if not _ALL.isdisjoint(words_of(statement.text)) or all(near(word, asked) for word in statement.words):
         return False
+    apart = known - _beside(missing, question)
     return any(
         one is not statement
         and one.row is None
         and one.passage == statement.passage
         and all(near(name, one.words) for name in missing)
-        and any(near(word, one.words) for word in known)
+        and any(near(word, one.words) for word in apart)
         for one in statements
     )
+
+
+def _beside(names: Collection[str], question: Question) -> set[str]:
+    """The content words next to names in a question: what these name, such as a Museum shop."""
+    contents = [set(question.vocabulary.content([word])) for word in question.words]
+    pairs = [*pairwise(contents), *pairwise(reversed(contents))]
+    return set().union(*(other for content, other in pairs if content.intersection(names)))
 
 
 def is_plainly_denied(statements: Sequence[Statement], said: Collection[str], question: Question) -> bool:

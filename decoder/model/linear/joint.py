@@ -44,10 +44,16 @@ class Part:
     Args:
         joint: the product.
         number: of the layer.
+        layers: all of the product's.
     """
 
-    def __init__(self, joint: Joint, number: int) -> None:
-        self._joint, self._number = joint, number
+    def __init__(self, joint: Joint, number: int, layers: Sequence[Joinable] = ()) -> None:
+        self._joint, self._number, self._layers = joint, number, layers
+
+    def dissolve(self) -> None:
+        """End the product: each layer multiplies by itself again."""
+        for layer in self._layers:
+            layer.part = None
 
     def __call__(self, input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """[..., in] -> [..., out] in `dtype`, a view if there are several rows."""
@@ -66,7 +72,7 @@ class Joint:
 
     def __init__(self, product: Product, sizes: Sequence[int]) -> None:
         self._product = product
-        self._spans = list(zip(accumulate(sizes, initial=0), sizes, strict=False))
+        self._spans = list(zip(accumulate([0, *sizes[:-1]]), sizes, strict=True))
         self._width = sum(sizes)
         self._input: torch.Tensor | None = None
         """What the parts are of; kept until all are handed out, so that no other tensor takes its place in memory."""
@@ -94,12 +100,12 @@ def join(model: Any) -> int:
         for names in NAMES:
             by_kind: dict[Hashable, list[Joinable]] = {}
             for layer in (getattr(module, name, None) for name in names):
-                if (kind := getattr(layer, "kind", None)) is not None:
+                if (kind := getattr(layer, "kind", None)) is not None and getattr(layer, "part", None) is None:
                     by_kind.setdefault(kind, []).append(cast("Joinable", layer))
             for layers in by_kind.values():
                 if len(layers) > 1:
                     joint = Joint(layers[0].joined(layers), [layer.out_features for layer in layers])
                     for number, layer in enumerate(layers):
-                        layer.part = Part(joint, number)
+                        layer.part = Part(joint, number, layers)
                     count += 1
     return count

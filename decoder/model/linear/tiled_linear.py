@@ -125,8 +125,9 @@ def tile(layer: Any) -> None:
 
 def _untile(layer: Any, weight: torch.Tensor) -> None:
     """Make it a stock layer with this weight."""
+    if layer.part is not None:
+        layer.part.dissolve()
     del layer.matrix, layer.added
-    layer.part = None
     layer.__class__ = torch.nn.Linear
     layer.weight = torch.nn.Parameter(weight, requires_grad=False)
 

@@ -79,7 +79,9 @@ def test_the_parts_are_what_the_layers_give_apart(make: Make) -> None:
     names = ("q_proj", "k_proj", "v_proj")
     layers, apart = ([make(out, seed) for seed, out in enumerate((256, 64, 128))] for _ in range(2))
     kept = [layer.weight.clone() for layer in layers]
-    assert joint.join(module(**dict(zip(names, layers, strict=True)))) == 1
+    whole = module(**dict(zip(names, layers, strict=True)))
+    assert joint.join(whole) == 1
+    assert joint.join(whole) == 0, "once"
     dtype = torch.float32 if make is exact else torch.bfloat16
     for count in (1, 2, 7, 200):
         given = rows(count, dtype)
@@ -168,6 +170,7 @@ def test_a_layer_that_becomes_a_stock_one_leaves_the_product() -> None:
     half = gate.to(torch.float16)
     assert type(half) is torch.nn.Linear
     assert torch.allclose(half(given.half()).float(), wanted[0], atol=0.05)
+    assert up.part is None, "the product is of both or of none"
     assert torch.equal(up(given), wanted[1])
 
 

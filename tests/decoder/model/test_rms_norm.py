@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
 import sys
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 import torch
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
+from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 
 from decoder.model.linear import rounding
 from decoder.model.norms import rms_norm
@@ -69,6 +71,25 @@ def test_what_is_no_number_stays_none() -> None:
     found, wanted = (form(rows, weight, 1e-6) for form in (rms_norm.normalised, rms_norm.reference))
     assert torch.equal(found.isnan(), wanted.isnan())
     assert torch.equal(found[2], wanted[2])
+
+
+@here
+def test_norms_that_round_otherwise_stay_stock() -> None:
+    unlike = Olmo2RMSNorm(64, 1e-6).to(torch.bfloat16)
+    unlike.weight.data = norm(64).weight
+    assert rms_norm.speed_up(model(unlike, norm(64))) == 1
+    assert "forward" not in unlike.__dict__
+
+
+@here
+def test_a_copy_has_its_own_weights() -> None:
+    sped_up = norm(64)
+    assert rms_norm.speed_up(model(sped_up)) == 1
+    assert rms_norm.speed_up(model(sped_up)) == 0, "once"
+    copied = copy.deepcopy(sped_up)
+    copied.weight.data.zero_()
+    assert not copied(rows_of_all_magnitudes(5, 64)).any()
+    assert sped_up(rows_of_all_magnitudes(5, 64)).any()
 
 
 @here

@@ -32,7 +32,7 @@ NOTES = {
     answers.UNCHANGED,
     answers.DOUBTFUL,
     answers.REPEATED,
-    *answers.AS_TYPED.values(),
+    *answers.OWN_WORDS.values(),
     NO_COLLECTION,
     STARTED_AGAIN,
 }

@@ -144,6 +144,17 @@ def test_a_plain_no_elsewhere_denies_a_yes(question: str, answer: str, expected:
         ("Hoeveel betalen leden in de zomer voor een baan?", "In de zomer betalen leden 16 euro per uur.",
          "Een baan huren kost 16 euro per uur. Leden krijgen 25% korting. Dat geldt alleen in de winter.", "nl"),
         ("Is there an annual fee for adults?", "Yes, there is an annual fee of 40 euros for adults.", CHILDREN, "en"),
+        ("Are dogs allowed in the Seaview restaurant?", "Yes, dogs are allowed in the Seaview restaurant.",
+         "The Seaview restaurant opens at noon. Dogs are allowed in the restaurant on a lead.", "en"),
+        ("Does the Museum ticket include a guide?", "Yes, the Museum ticket includes a guide.",
+         "The Museum ticket costs 8 euros. The ticket includes a guide and a drink.", "en"),
+        ("Mogen honden mee in Restaurant Zeezicht?", "Ja, honden mogen mee in Restaurant Zeezicht.",
+         "Restaurant Zeezicht opent om 12 uur. Honden mogen mee in het restaurant.", "nl"),
+        ("Was the request for a second court granted?", "Yes, the request for a second court was granted.",
+         "The council granted the request for a second court in June. In March the request for a second court had been "
+         "refused.", "en"),
+        ("Were there any objections to the plan?", "No, there were no objections to the plan.",
+         "The plan was shown in May. There were no objections to the plan.", "en"),
     ],
 )  # fmt: skip
 def test_right_answers_are_not_denied(question: str, answer: str, passage: str, language: str) -> None:
@@ -193,3 +204,22 @@ def test_a_yes_that_rests_on_something_else(
 ) -> None:
     """On a heading of one word, on what is said of another thing, or on a no that was taken for its exception."""
     assert denied(question, answer, passage, language) is expected
+
+
+def test_noch_says_no_in_dutch_alone() -> None:
+    """In German it is "still"."""
+    assert denied("Mogen honden mee in de hut?", "Ja, honden mogen mee in de hut.",
+                  "Honden noch katten mogen mee in de hut.", "nl")  # fmt: skip
+    assert not denied("Werden Kinder noch eingelassen?", "Ja, Kinder werden noch eingelassen.",
+                      "Kinder werden nach Beginn eingelassen.", "de")  # fmt: skip
+
+
+def test_unopposed_is_no_no() -> None:
+    text = "Der Antrag auf eine Rampe wurde ohne Gegenstimmen angenommen."
+    assert not denied("Wurde der Antrag auf eine Rampe angenommen?", "Ja, der Antrag wurde angenommen.", text, "de")
+    assert (
+        Evidence("Were there objections?", ["There were no objections to the plan."], "en")
+        .of("No objections.")
+        .evidence
+        > 0.5
+    )

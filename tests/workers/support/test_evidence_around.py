@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workers.support.evidence import Evidence, Found
-from workers.support.passages.sentences import sentences
+from workers.support.passages import sentences
 
 EVENTS = """## Bicycle brakes for beginners
 
@@ -23,7 +23,7 @@ RULES = "## Animals\n\nDogs are allowed in the entrance hall on a lead, but not 
 
 
 def found(question: str, answer: str, text: str = EVENTS) -> Found:
-    claims = [answer[start:end] for start, end in sentences(answer)]
+    claims = [answer[start:end] for start, end in sentences.claims(answer)]
     (one,) = Evidence(question, [text]).of_answer(claims)
     return one
 

@@ -39,7 +39,7 @@ _EXCEPTING = frozenset(["except", "außer", "ausser", "ausgenommen", "behalve", 
 LISTED = 2
 """Most words of a thing in a list."""
 _YES = frozenset(("yes", "ja", "jawohl", "sí", "si", "oui", "是", "是的", "可以"))
-_MARKER = re.compile(r"^[ \t]*(\d{1,3}[.)])[ \t]+(?=\S)", re.MULTILINE)
+_MARKER = re.compile(r"^[ \t]*(\d{1,3}[.)])(?:[ \t]+|$)", re.MULTILINE)
 _AND = re.compile(r"\s+(?=(?:and|und|en|y) )")
 
 
@@ -67,8 +67,10 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def claims(text: str) -> list[tuple[int, int]]:
-    """As `sentences`, of an answer: without the markers of a list, such as "2.", which claim nothing."""
-    markers = {match.start(1) for match in _MARKER.finditer(text)}
+    """As `sentences`, of an answer: without the markers of a list, such as "2.", which claim nothing. One by itself is
+    an answer: "5."."""
+    found = [*_MARKER.finditer(text)]
+    markers = {match.start(1) for match in found if len(found) > 1 or match.end() < len(text.rstrip())}
     return [span for span in sentences(text) if not (span[0] in markers and _is_number(text[slice(*span)]))]
 
 

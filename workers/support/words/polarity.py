@@ -12,7 +12,7 @@ from retriever.words import split
 _NEGATIONS = """
     not no never none nobody nothing nowhere neither nor without cannot except unless
     don't doesn't didn't isn't aren't wasn't weren't won't can't couldn't shouldn't mustn't wouldn't hasn't haven't
-    niet geen nooit niemand niets nergens zonder behalve tenzij
+    niet geen nooit niemand niets nergens noch zonder behalve tenzij
     nicht kein keine keinen keinem keiner keines nie niemals niemand nichts nirgends nirgendwo
     weder ohne außer
     nunca ningún ninguna ninguno nadie nada ni sin jamás excepto salvo
@@ -46,25 +46,40 @@ WITHOUT = frozenset(("without", "ohne", "zonder", "sin", "sans", "senza", "sem")
 """Words that say no to the next words alone."""
 NUMERALS = frozenset(_NUMERALS.casefold().split())
 """Number words that are hardly ever anything else; that leaves out the words for one."""
-_UNOPPOSED = re.compile(
-    r"\b(?:ohne (?:gegenstimmen?|widerspruch|enthaltung(?:en)?)|zonder (?:tegenstem(?:men)?|bezwaar)"
-    r"|without (?:dissent|objections?|opposition)|no objections?|sin oposición)\b",
-    re.IGNORECASE,
+_UNOPPOSED = frozenset(
+    (without, what)
+    for without, whats in {
+        "ohne": ("gegenstimme", "gegenstimmen", "widerspruch", "enthaltungen"),
+        "zonder": ("tegenstem", "tegenstemmen", "bezwaar"),
+        "without": ("dissent", "objection", "objections", "opposition"),
+    }.items()
+    for what in whats
 )
 """Deny nothing: all were for it."""
+_DUTCH = frozenset(["de", "het", "een", "zijn", "worden", "kunnen", "op", "te", "van", "voor", "niet", "geen"])
+"""Words that German has not; there "noch" is "still", and here it is "nor"."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing."""
-    return split(_UNOPPOSED.sub(" ", _NON.sub(r"\1", text)))
+    """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing, and German
+    "noch" is left out."""
+    words = split(_NON.sub(r"\1", text))
+    if "noch" in words and _DUTCH.isdisjoint(words):
+        return [word for word in words if word != "noch"]
+    return words
 
 
 def negations(words: list[str]) -> int:
-    """How many of the words, as `words_of` gives them, say no; "never more than 30" names a limit."""
+    """How many of the words, as `words_of` gives them, say no; "never more than 30" names a limit, and "without
+    dissent" says it to nothing."""
     ends = [*words, "", ""]
     return sum(
-        (word in NEGATIONS and not (ends[n + 1] in _MORE and ends[n + 2] in _THAN))
+        (
+            word in NEGATIONS
+            and not (ends[n + 1] in _MORE and ends[n + 2] in _THAN)
+            and (word, ends[n + 1]) not in _UNOPPOSED
+        )
         or (not NEGATION_SIGNS.isdisjoint(word) and word not in _SAYING_NOTHING)
         for n, word in enumerate(words)
     )

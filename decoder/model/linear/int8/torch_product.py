@@ -27,13 +27,13 @@ class TorchProduct:
         nbytes: of the integers.
     """
 
+    kind: None = None
+    """It cannot be joined with others."""
+
     def __init__(self, integers: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None) -> None:
         self.products: list[IntegerProduct] = [pack(part) for part in torch.split(integers, PIECE_OUTPUTS)]
         self.nbytes = sum(product.nbytes for product in self.products)
         self._scale, self._bias = scale, bias
-
-    kind = None
-    """It cannot be joined with others."""
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
         """[n, in], writes [n, out]."""

@@ -232,7 +232,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
     monkeypatch.setattr(engine, "_before_step", lambda sequence: broken(world.stage, sequence))
     answer = await ask(client, session_id=session)
     assert (answer["retrieval_query"], answer["status"]) == (f"{FIRST['question']} And when?", "succeeded")
-    assert "rewriting it to stand alone failed" in answer["search_note"]
+    assert "rewriting this follow-up to stand alone failed" in answer["search_note"]
 
     def slow(self: Any, sequence: Any) -> None:
         if self.rewrites_a_question(sequence.prompt):
@@ -249,7 +249,7 @@ async def test_a_rewrite_that_fails_or_takes_too_long_is_not_used(
         world.stage.open.set()
         answer = await asked
     assert (answer["retrieval_query"], answer["status"]) == (f"{FIRST['question']} And when?", "succeeded")
-    assert "rewriting it to stand alone took too long" in answer["search_note"]
+    assert "rewriting this follow-up to stand alone took too long" in answer["search_note"]
     events = await client.get(f"/v1/answers/{answer['answer_id']}/events")
     assert parse(events.text)[0][2]["search_note"] == answer["search_note"], "told before the answer"
 
