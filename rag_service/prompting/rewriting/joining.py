@@ -32,4 +32,4 @@ def behind(before: str, question: str) -> str:
         before: as it was understood, so it may have follow-ups behind it.
     """
     first, *others = _QUESTION.split(before.strip())
-    return " ".join([first, *others[-1:], question])
+    return " ".join(dict.fromkeys([first, *others[-1:], question]))  # the same again is not said twice
