@@ -11,18 +11,18 @@ from itertools import chain, takewhile
 
 from workers.support.claim import Claim
 from workers.support.contradiction import BUT, EXCEPTION
-from workers.support.decisions import is_decided_otherwise
-from workers.support.other_values import (
+from workers.support.passages.rows import Row
+from workers.support.passages.sentences import clauses
+from workers.support.question import Question
+from workers.support.rules.decisions import is_decided_otherwise
+from workers.support.rules.other_values import (
     is_free_for_whom_was_asked,
     is_refused_elsewhere,
     is_valued_elsewhere,
     is_valued_otherwise,
 )
-from workers.support.passages.rows import Row
-from workers.support.passages.sentences import clauses
-from workers.support.question import Question
-from workers.support.row_denials import FOR, RowDenials
-from workers.support.ruling_out import (
+from workers.support.rules.row_denials import FOR, RowDenials
+from workers.support.rules.ruling_out import (
     MOSTLY,
     OTHERWISE,
     denies_it_all,

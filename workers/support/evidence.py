@@ -23,8 +23,8 @@ from workers.support.contradiction import Contradictions, repeats
 from workers.support.denials import Denials
 from workers.support.passages.rows import UNITLESS
 from workers.support.question import JOINED, Question
-from workers.support.reductions import is_reduced_for_whom_was_asked
-from workers.support.ruling_out import takes_back
+from workers.support.rules.reductions import is_reduced_for_whom_was_asked
+from workers.support.rules.ruling_out import takes_back
 from workers.support.statement import Statement, statements_of
 from workers.support.times import is_of_every_month, is_of_other_times, is_of_times
 from workers.support.weights import Weights

@@ -9,9 +9,9 @@ import re
 from collections.abc import Sequence
 
 from workers.support.claim import Claim
-from workers.support.other_values import is_valued_elsewhere
 from workers.support.passages.rows import Row
 from workers.support.question import Question
+from workers.support.rules.other_values import is_valued_elsewhere
 from workers.support.statement import Statement
 from workers.support.words.asking import wants_reason
 from workers.support.words.polarity import negations
