@@ -113,7 +113,8 @@ class Denials:
         if claim.verdict != "no" and self._is_otherwise(claim, words, statement):
             return True
         yes = claim.verdict == "yes"
-        if yes and is_said_of_another(statement, self._statements, self._question):
+        affirms = yes or (fact and not claim.negations and self._question.asked.issuperset(words))
+        if affirms and is_said_of_another(statement, self._statements, self._question):
             return True
         if yes and (restricts(statement, words, self._question) or is_of_other_times(statement.text, self._question)):
             return True

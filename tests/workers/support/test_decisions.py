@@ -191,6 +191,8 @@ GUIDE = "A projectionist is included in the price of the large hall. For the Stu
          "Ja, du wirst noch eingelassen, außer zwischen zwei Kurzfilmen.", LATE, "de", True),
         ("Is a projectionist included in the price of the Studio?",
          "Yes, a projectionist is included in the price of the Studio.", GUIDE, "en", True),
+        ("Is a projectionist included in the price of the Studio?",
+         "A projectionist is included in the price of the Studio.", GUIDE, "en", True),
         ("Is a projectionist included in the price of the large hall?",
          "Yes, a projectionist is included in the price of the large hall.", GUIDE, "en", False),
         ("Is a projectionist included in the price of the Studio?",
