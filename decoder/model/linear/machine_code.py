@@ -26,6 +26,8 @@ F32, POINTER = ir.FloatType(), ir.PointerType()
 INTS, FLOATS = ir.VectorType(I32, LANES), ir.VectorType(F32, LANES)
 VECTORS = OUTPUTS // LANES
 """Registers of a tile's outputs."""
+AHEAD = 8192
+"""Bytes of a matrix between what is read and what memory is asked for meanwhile."""
 
 Value: TypeAlias = Any
 """A number, vector or address in the code."""
@@ -44,6 +46,17 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
     def read(self, kind: ir.Type, base: Value, number: Value, size: int, align: int) -> Value:
         """What is at an element of `size` bytes."""
         return self.load(self.at(base, number, size), align=align, typ=kind)
+
+    def read_on(self, kind: ir.Type, base: Value, number: Value, size: int, align: int) -> Value:
+        """As `read`, of a matrix that is read in order: memory is asked for what comes `AHEAD` bytes later.
+
+        A processor asks by itself only as far as its instructions in flight reach, which are few columns if each is
+        multiplied with several rows. An address behind the matrix does no harm.
+        """
+        place = self.at(base, number, size)
+        nothing, data, near = (ir.Constant(I32, number) for number in (0, 1, 3))
+        self.instruction("llvm.prefetch.p0", ir.VoidType(), self.at(place, whole(AHEAD), 1), nothing, near, data)
+        return self.load(place, align=align, typ=kind)
 
     def spread(self, value: Value) -> Value:
         """A number in every lane."""

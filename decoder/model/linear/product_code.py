@@ -84,7 +84,7 @@ def _sums(code: Code, fields: Fields, tile: Value, row: Value, count: int, bits:
     kind, element = (INTS, I32) if bits == 16 else (FLOATS, F32)
     with code.loop(whole(0), columns, group, zeros) as (column, sums, found):
         weights = code.at(matrix, column, size * OUTPUTS)
-        by_16 = [code.read(kind, weights, whole(part), 64, align=64) for part in range(VECTORS)]
+        by_16 = [code.read_on(kind, weights, whole(part), 64, align=64) for part in range(VECTORS)]
         for place in rows:
             value = code.spread(code.read(element, place, column, size, align=size))
             for weight in by_16:

@@ -7,7 +7,7 @@ from typing import Any
 
 from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.documents.jobs import print_notes, wait_for
-from rag_service.cli.console import CliError
+from rag_service.cli.console import CliError, say_dim
 from rag_service.client import calls
 from rag_service.sync.documents import Upload
 
@@ -80,6 +80,8 @@ class SyncedDocuments:
                 raise
             if self._create:
                 self._api.send(calls.create_collection(self._collection))
+            else:
+                say_dim(f"There is no collection {self._collection} yet; a sync would create it.")
             return self._create
         return True
 

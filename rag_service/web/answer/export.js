@@ -26,12 +26,12 @@ export function withSources(runs, passages) {
 
 const LONGEST_NAME = 60;
 
-/** A conversation: its first question as the title, a date, its questions as headings. @param turns [{question, instruction, answer}]. */
+/** A conversation: its first question as the title, a date, later questions as headings. @param turns [{question, instruction, answer}]. */
 export function conversationText(turns, date) {
-  const title = turns.length ? `# ${oneLine(turns[0].question)}\n\n*${day(date)}*\n\n` : "";
-  return title + turns.map(({ question, instruction, answer }) => {
+  return turns.map(({ question, instruction, answer }, at) => {
+    const heading = at ? `## ${oneLine(question)}` : `# ${oneLine(question)}\n\n*${day(date)}*`;
     const changed = instruction ? `*${t("Changed: {instruction}", { instruction })}*\n\n` : "";
-    return `## ${oneLine(question)}\n\n${changed}${answer}\n`;
+    return `${heading}\n\n${changed}${answer}\n`;
   }).join("\n");
 }
 

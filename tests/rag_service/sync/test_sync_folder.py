@@ -97,6 +97,13 @@ def test_new_changed_renamed_and_removed_files(api: Api, folder: Path) -> None:
     assert sync(api, folder)["unchanged"] == 5
 
 
+def test_a_dry_run_says_that_there_is_no_such_collection_and_creates_none(api: Api, folder: Path) -> None:
+    for _ in range(2):
+        assert "There is no collection synced yet" in " ".join(sync(api, folder, "--dry-run", "--plain").split())
+    sync(api, folder)
+    assert "There is no collection" not in sync(api, folder, "--dry-run", "--plain")
+
+
 def test_removals_are_listed_and_need_consent(api: Api, folder: Path) -> None:
     sync(api, folder)
     (folder / "a.md").unlink()

@@ -146,7 +146,7 @@ async def test_an_answer_is_copied_with_its_sources_and_a_conversation_is_saved(
     await download.save_as(tmp_path / "saved.md")
     await download.delete()  # Firefox would number the next file of this name
     saved = (tmp_path / "saved.md").read_text(encoding="utf-8")
-    assert saved == f"# {BACKUPS}\n\n*{day}*\n\n## {BACKUPS}\n\n{copied}\n"
+    assert saved == f"# {BACKUPS}\n\n*{day}*\n\n{copied}\n"
 
 
 @pytest.mark.parametrize(

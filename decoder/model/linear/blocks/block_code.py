@@ -224,7 +224,7 @@ class _Product:
         code = self.code
 
         def read(place: int) -> Value:
-            return code.read(INTS, start, whole(1 + place * VECTORS + number), OUTPUTS, align=64)
+            return code.read_on(INTS, start, whole(1 + place * VECTORS + number), OUTPUTS, align=64)
 
         if self.kind == "Q4_K":
             return self._halves(read(pair))
@@ -273,6 +273,9 @@ class _Product:
     def _dot_pairs(self, before: Value, first: Value, second: Value) -> Value:
         """before + the sums of two products each, [16, 2] numbers of 16 bits both."""
         code = self.code
+        if self.vnni:
+            both = (code.bitcast(one, INTS) for one in (first, second))
+            return code.instruction("llvm.x86.avx512.vpdpwssd.512", INTS, before, *both)
 
         def half(one: Value, other: Value) -> Value:
             one, other = (code.bitcast(value, _HALF_SHORTS) for value in (one, other))

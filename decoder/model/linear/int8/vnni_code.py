@@ -60,7 +60,7 @@ def _sums(code: Code, fields: Fields, tile: Value, row: Value, count: int) -> li
     zeros = [vector(INTS, 0)] * (count * VECTORS)
     with code.loop(whole(0), columns, 4, zeros) as (column, sums, found):
         weights = code.at(matrix, column, OUTPUTS)
-        four_by_16 = [code.read(INTS, weights, whole(number), 64, align=64) for number in range(VECTORS)]
+        four_by_16 = [code.read_on(INTS, weights, whole(number), 64, align=64) for number in range(VECTORS)]
         for place in rows:
             four = code.spread(code.read(I32, place, column, 1, align=4))
             for weight in four_by_16:
