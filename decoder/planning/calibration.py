@@ -21,6 +21,7 @@ from decoder.model.linear import packed_linear, rounding
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.int8 import int8_linear
 from decoder.model.linear.tiled_linear import TiledLinear
+from decoder.model.linear.tiled_matrix import AHEAD
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import MAX_PATHS, TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -119,6 +120,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
     if dtypes.INT4 in target.integer_formats:
         facts += ("int4", block_product.kernel_name())
+    facts += ("ahead", AHEAD)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -17,7 +17,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from decoder import openmp
-from decoder.model.linear.tiled_matrix import OUTPUTS
+from decoder.model.linear.tiled_matrix import AHEAD, OUTPUTS
 
 LANES = 16
 """Numbers of 32 bits in a register."""
@@ -26,8 +26,6 @@ F32, POINTER = ir.FloatType(), ir.PointerType()
 INTS, FLOATS = ir.VectorType(I32, LANES), ir.VectorType(F32, LANES)
 VECTORS = OUTPUTS // LANES
 """Registers of a tile's outputs."""
-AHEAD = 8192
-"""Bytes of a matrix between what is read and what memory is asked for meanwhile."""
 
 Value: TypeAlias = Any
 """A number, vector or address in the code."""

@@ -12,6 +12,8 @@ Product = Callable[[torch.Tensor, torch.Tensor], None]
 """Multiplies rows, and writes the outcome."""
 OUTPUTS = 64
 """Outputs of a tile, next to each other: four registers of 16 sums."""
+AHEAD = 8192
+"""Bytes of a matrix between what the code reads and what it asks memory for meanwhile."""
 PIECE_ROWS = 128
 """Most rows of a product, so that they stay in a cache beside the weights of a tile."""
 _ALONE = 1 << 16
