@@ -26,7 +26,7 @@ from retriever.search.named import the_one
 from retriever.search.reranking import Reranking
 from retriever.stores.hidden import reindexed
 from retriever.stores.protocol import Stores
-from retriever.types import DEFAULT_TENANT, Passage, SearchMode, SearchResult
+from retriever.types import DEFAULT_TENANT, CollectionStats, Passage, SearchMode, SearchResult
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}\Z")
 
@@ -192,6 +192,14 @@ class Library:
     def collections(self) -> list[str]:
         """The names, in order."""
         return sorted(name for name in self._stores.names() if _NAME.match(name) and self._shown(name))
+
+    def stats(self) -> list[CollectionStats]:
+        """Of every collection, by name; one that is deleted meanwhile is left out."""
+        listed = []
+        for name in self.collections():
+            with contextlib.suppress(UnknownCollection):
+                listed.append(self.collection(name).stats())
+        return listed
 
     def rename(self, name: str, new: str) -> Collection:
         """Give a collection another name, in one step. What it has, and when it was created, stay as they are.

@@ -7,6 +7,7 @@ answers, `simulate` scores drafters on saved answers.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,17 +16,23 @@ if TYPE_CHECKING:
     from decoder.bench.head_search import find_heads
 
 
-def main(argv: Sequence[str] | None = None, program: str = "rag bench", more: Mapping[str, str] | None = None) -> int:
+def main(
+    argv: Sequence[str] | None = None,
+    program: str = "rag bench",
+    more: Mapping[str, str] | None = None,
+    models_dir: Path | None = None,
+) -> int:
     """Run a benchmark command and return its exit status.
 
     Args:
         argv: arguments from the subcommand on. Default: those of the process.
         program: program name in the usage text and in the recorded command line.
         more: name and help text of commands that the caller runs itself; they are only listed here.
+        models_dir: the folder of named models, if the arguments name none.
     """
     from decoder.bench.cli import run
 
-    return run(argv, program, more)
+    return run(argv, program, more, models_dir)
 
 
 def __getattr__(name: str) -> Any:

@@ -10,9 +10,12 @@ from decoder.recording.arguments import add_dtype, add_machine, add_model, items
 from decoder.request import MAX_NODES
 
 
-def run(argv: Sequence[str] | None, program: str, more: Mapping[str, str] | None = None) -> int:
+def run(
+    argv: Sequence[str] | None, program: str, more: Mapping[str, str] | None = None, models_dir: Path | None = None
+) -> int:
     """Exit status: 0 done, 1 if `promise` fails, 2 for unusable arguments or files, 130 after Ctrl-C."""
-    return run_command(build_parser(program, more), argv, program, "stopped; the same command continues the run")
+    stopped = "stopped; the same command continues the run"
+    return run_command(build_parser(program, more), argv, program, stopped, models_dir)
 
 
 def build_parser(program: str, more: Mapping[str, str] | None = None) -> argparse.ArgumentParser:

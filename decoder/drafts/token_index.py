@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,8 +35,7 @@ _FORMAT = b"tokidx1\0"
 _NO_KEYS = np.empty(0, np.uint64)
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(NamedTuple):
     """`length` tokens ending just before `position` equal the end of the suffix; copying starts at `position`."""
 
     length: int

@@ -15,13 +15,20 @@ from decoder.load import NUMBER_FORMATS
 from decoder.recording.prompts import BenchError, Item, load_items
 
 
-def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None, program: str, if_interrupted: str) -> int:
+def run_command(
+    parser: argparse.ArgumentParser,
+    argv: Sequence[str] | None,
+    program: str,
+    if_interrupted: str,
+    models_dir: Path | None = None,
+) -> int:
     """Parse arguments and call their default `work` with them. Print an error on one line.
 
     Args:
         argv: arguments from the subcommand on. Default: those of the process.
         program: program name in the recorded command line, `options.line`.
         if_interrupted: the line printed after Ctrl-C.
+        models_dir: the folder of named models where the arguments name none; by default that of `decoder.models`.
 
     Returns:
         the exit status: what `work` returns, 0 for None, 2 for unusable arguments or files, 130 after Ctrl-C.
@@ -29,6 +36,8 @@ def run_command(parser: argparse.ArgumentParser, argv: Sequence[str] | None, pro
     arguments = sys.argv[1:] if argv is None else list(argv)
     options = parser.parse_args(arguments)
     options.line = shlex.join([*program.split(), *arguments])
+    if getattr(options, "models_dir", models_dir) is None:
+        options.models_dir = models_dir
     try:
         if getattr(options, "threads", None):
             torch.set_num_threads(options.threads)

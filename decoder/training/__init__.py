@@ -7,18 +7,20 @@ such answers.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 
-def main(argv: Sequence[str] | None = None, program: str = "rag train") -> int:
+def main(argv: Sequence[str] | None = None, program: str = "rag train", models_dir: Path | None = None) -> int:
     """Run a training command and return its exit status.
 
     Args:
         argv: arguments from the subcommand on. Default: those of the process.
         program: program name in the usage text and in the recorded command line.
+        models_dir: the folder of named models, if the arguments name none.
     """
     from decoder.training.cli import run
 
-    return run(argv, program)
+    return run(argv, program, models_dir)
 
 
 __all__ = ["main"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from decoder.recording.arguments import run_command
 from decoder.training import distil_command
@@ -14,10 +15,10 @@ COMMANDS = (eagle_command, sdsat_command, distil_command)
 """Modules with `add(commands)`, which adds a subparser whose default `work` takes the parsed options."""
 
 
-def run(argv: Sequence[str] | None, program: str) -> int:
+def run(argv: Sequence[str] | None, program: str, models_dir: Path | None = None) -> int:
     """Exit status: 0 done, 2 for unusable arguments or files, 130 after Ctrl-C."""
     stopped = "stopped; the same command with --resume continues the run"
-    return run_command(build_parser(program), argv, program, stopped)
+    return run_command(build_parser(program), argv, program, stopped, models_dir)
 
 
 def build_parser(program: str) -> argparse.ArgumentParser:

@@ -31,7 +31,8 @@ FILTERED = (
 UNSUPPORTED = "The passages probably do not state this answer. Check it against the documents."
 UNANSWERED = "The passages probably do not answer this question. Check the answer against the documents."
 REFUSED = "The passages probably do not answer this question, so no answer is given."
-TO_CHECK = (UNSUPPORTED, UNANSWERED, REFUSED)
+NOT_FOUND = "The model found no answer in the passages. Look at them yourself if you expect one there."
+TO_CHECK = (UNSUPPORTED, UNANSWERED, REFUSED, NOT_FOUND)
 """Notes on answers that are told with the nearest sentence of the passages."""
 FAILURES = {
     "internal_error": 500,
@@ -43,7 +44,7 @@ FAILURES = {
 }
 """Status of a failed answer by its code; 422 for all others."""
 RETRY_S = 10.0
-"""Seconds after which a model server may answer again, where it does not say."""
+"""Seconds after which there may be room, or a model server may answer again, where it does not say."""
 OWN_WORDS: dict[NotRewritten | None, str] = {
     "late": "Passages were searched for with your own words, because rewriting this follow-up to stand alone took too "
     "long. Ask in full if they do not fit.",
@@ -134,7 +135,7 @@ def is_doubtful(answer: Answer) -> bool:
 def failure(error: ErrorEvent) -> dict[str, Any]:
     """A failed answer's problem document; with `retry_after`, in seconds, where asking again may succeed."""
     status = FAILURES.get(error.code, 422)
-    usual = RETRY_S if error.code == "upstream_unavailable" else None
+    usual = RETRY_S if status == 503 else None
     wait = usual if error.retry_after is None else error.retry_after
     advice = {} if wait is None else {"retry_after": max(1, math.ceil(wait))}
     return problem_document(status, error.code, error.detail, **advice)
@@ -282,10 +283,12 @@ def _words(text: str) -> list[str]:
 def _note(record: AnswerRecord, support: Support | None, supported: bool, text: str) -> str | None:
     checking = record["job"].checking
     refusal = checking.refusal.strip() if checking is not None and checking.abstain != "off" else ""
+    if support is not None and support.abstained == "refused":
+        return REFUSED
     if refusal and text.strip() == refusal:
-        return REFUSED  # the model says so itself
+        return NOT_FOUND  # the model says so itself
     if support is not None and support.abstained is not None:
-        return REFUSED if support.abstained == "refused" else UNANSWERED
+        return UNANSWERED
     job = record["job"]
     told = any(segment.kind == "instruction" for segment in job.segments[job.new_from :])
     new = any(not passage.get("earlier") for passage in record["passages"])

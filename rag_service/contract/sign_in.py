@@ -26,3 +26,6 @@ class SignedIn(ResponseBody):
         description="What the OpenID provider is called at which they signed in; `key_name` is their own name then. "
         "Null for a sign-in by key.",
     )
+    keeps_originals: bool = Field(
+        description="Whether the service keeps the files of documents that are added (`RAG_KEEP_ORIGINALS`)."
+    )

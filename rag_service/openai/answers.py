@@ -2,7 +2,7 @@
 
 Knows OpenAI's fields and this service's beside them: `citations`, `passages`, `support` and what goes with it, `note`,
 `retrieval_query` and `search_note` of grounded answers on the message (of a stream, on the last delta; of completions,
-on the choice), `answer_id`, `speculation` and `timings` on the choice. Knows no HTTP and no pipeline.
+on the choice), `answer_id`, `seed`, `speculation` and `timings` on the choice. Knows no HTTP and no pipeline.
 """
 
 from __future__ import annotations

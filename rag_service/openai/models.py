@@ -32,11 +32,9 @@ def describe(name: str, created: float = 0.0) -> dict[str, Any]:
 
 def every(pipeline: Pipeline) -> list[dict[str, Any]]:
     """The model, every collection, and the embedding model."""
-    library = pipeline.library
-    collections = [(name, library.collection(name).stats().created) for name in library.collections()]
     return [
         describe(served_name(pipeline.settings)),
-        *(describe(f"{PREFIX}{name}", created) for name, created in collections),
+        *(describe(f"{PREFIX}{one.name}", one.created) for one in pipeline.library.stats()),
         describe(embedding_name(pipeline.settings)),
     ]
 

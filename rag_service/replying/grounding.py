@@ -27,7 +27,12 @@ def grounding(answer: Answer) -> dict[str, Any]:
 
 def extras(answer: Answer) -> dict[str, Any]:
     """Of every answer."""
-    return {"answer_id": answer.answer_id, "speculation": answer.speculation, "timings": answer.timings}
+    return {
+        "answer_id": answer.answer_id,
+        "seed": answer.seed,
+        "speculation": answer.speculation,
+        "timings": answer.timings,
+    }
 
 
 def document_url(base_url: str, collection: str, document_id: str) -> str:

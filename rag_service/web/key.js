@@ -50,7 +50,10 @@ function ask(problem) {
         await signIn(input.value.trim());
         dialog.close("entered");
       } catch (error) {
-        reason.textContent = asProblem(error).detail;
+        const { code, detail } = asProblem(error);
+        reason.textContent = code === "invalid_key"
+          ? t("This key is not valid: it is misspelt, was revoked or has expired. Ask whoever runs the service for another one.")
+          : detail;
         input.select();
       }
     } },

@@ -53,6 +53,14 @@ export function day(date) {
   return date.toLocaleDateString(region, { dateStyle: "long" });
 }
 
+/** A date of ISO 8601, of the precision that it has: a day, a month or a year. */
+export function isoDay(text) {
+  const [year, month, date] = text.split("-").map(Number);
+  if (!month) return text;
+  const precision = date ? { dateStyle: "medium" } : { year: "numeric", month: "long" };
+  return new Date(Date.UTC(year, month - 1, date || 1)).toLocaleDateString(region, { ...precision, timeZone: "UTC" });
+}
+
 /** Puts the texts that the page came with into its language. */
 export function translate(page) {
   page.documentElement.lang = language;

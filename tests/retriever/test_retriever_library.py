@@ -42,6 +42,17 @@ def found(holder: Library, question: str, name: str = "docs") -> list[str]:
 
 
 @pytest.mark.usefixtures("either_store")
+def test_a_collection_that_is_deleted_while_all_are_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    holder = library(tmp_path)
+    holder.create("docs")
+    monkeypatch.setattr(holder, "collections", lambda: ["docs", "gone"])
+    assert [one.name for one in holder.stats()] == ["docs"]
+    holder.close()
+
+
+@pytest.mark.usefixtures("either_store")
 def test_collections_are_created_listed_and_deleted(tmp_path: Path) -> None:
     holder = library(tmp_path / "not" / "there" / "yet")
     assert holder.collections() == []

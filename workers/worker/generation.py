@@ -129,8 +129,7 @@ def generate(
         prompt, parts = assemble(tokens, job.segments, job.edit.segment if job.edit else None, passages)
         checking = job.checking if supporter is not None else None
         refusing = checking is not None and checking.abstain == "refuse"
-        # What was shown of an answer stays; without stored rows the passages would be read again.
-        twice = checking is not None and second_answer.is_possible(checking) and not before and runtime.store.on
+        twice = checking is not None and second_answer.is_possible(checking) and not before  # what was shown stays
         relay = Relay(stream, TextStream(tokens, job.sampling.stop), runtime.closing.wait, before, refusing or twice)
         if relay.ids:
             logger.info("continuing answer %s after %d ids", job.answer_id, len(relay.ids))
@@ -183,12 +182,10 @@ def generate(
                 cancelled=cancelled,
                 owner=owner,
                 states=handle.states,
-                begun=bool(before),
                 asked=besides,
             )
             support = judge("" if refused else relay.text)
-            stored = owner is not None and runtime.store.holds(owner)
-            if twice and stored and checking and support and second_answer.is_wanted(checking, relay.ids, support):
+            if twice and checking and support and second_answer.is_wanted(checking, relay.ids, support):
                 second_params = replace(params, openings=tuple(map(tuple, checking.openings)))
                 second = second_answer.answer_again(
                     checking,

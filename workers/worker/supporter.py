@@ -71,17 +71,15 @@ class Supporter:
         cancelled: Callable[[], bool],
         owner: Owner | None,
         states: States,
-        begun: bool = False,
         asked: list[GenerationHandle] | None = None,
     ) -> Support | None:
         """The support of an answer's text; None for a job without passages.
 
         Args:
             assemble: a prompt's ids.
-            owner: whose rows the answer's prompt left.
+            owner: whose rows the answer's prompt left. Where they are gone, the passages are read again: what is kept
+                must not decide what an answer is said to be worth.
             states: what was read of the prompt; of an answer that another worker began, nothing.
-            begun: whether another worker began it. Its rows may have been lost with that worker, and then the passages
-                are read again, so that the support is what it would have been.
             asked: gets the handle of what the model is asked for it.
 
         Raises:
@@ -91,9 +89,9 @@ class Supporter:
         if checking is None:
             return None
         own = self._read(states)
-        rows = owner is not None and (runtime.store.holds(owner) or (begun and runtime.store.on))
-        if not own and checking.check is not None and owner is not None and rows:  # else the passages are read again
-            submit = partial(runtime.submit, cancelled=cancelled, owner=replace(owner, borrows=True))
+        if not own and checking.check is not None:
+            borrowed = owner and replace(owner, borrows=True)
+            submit = partial(runtime.submit, cancelled=cancelled, owner=borrowed)
 
             def run(*prompt: Any, **options: Any) -> GenerationHandle:
                 handle = submit(*prompt, **options)

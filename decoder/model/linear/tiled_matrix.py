@@ -12,7 +12,7 @@ Product = Callable[[torch.Tensor, torch.Tensor], None]
 """Multiplies rows, and writes the outcome."""
 OUTPUTS = 64
 """Outputs of a tile, next to each other: four registers of 16 sums."""
-AHEAD = 8192
+AHEAD = 3072
 """Bytes of a matrix between what the code reads and what it asks memory for meanwhile."""
 PIECE_ROWS = 128
 """Most rows of a product, so that they stay in a cache beside the weights of a tile."""

@@ -32,9 +32,7 @@ def create(body: CreateCollection, pipeline: PipelineDep) -> CollectionInfo:
 @router.get("")
 def list_collections(pipeline: PipelineDep) -> CollectionList:
     """List all collections with their sizes."""
-    library = pipeline.library
-    all_stats = [library.collection(name).stats() for name in library.collections()]
-    return CollectionList(collections=[CollectionInfo(**asdict(stats)) for stats in all_stats])
+    return CollectionList(collections=[CollectionInfo(**asdict(stats)) for stats in pipeline.library.stats()])
 
 
 @router.get("/{collection}", responses=error_responses(404, 422))

@@ -73,4 +73,5 @@ async def _who(principal: Principal, pipeline: Pipeline) -> SignedIn:
         key=principal.key,
         key_name=None if record is None else record.name,
         provider=None if record is None or record.issuer is None else pipeline.settings.oidc.name,
+        keeps_originals=pipeline.settings.keep_originals,
     )

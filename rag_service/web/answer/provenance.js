@@ -4,7 +4,7 @@
 // Citations of the finished answer name the passages that contain its words, however they were decoded. A citation of
 // kind "copied" replaces spans; one of kind "retrieved" only marks words that have no other source.
 
-import { t } from "../language.js";
+import { isoDay, t } from "../language.js";
 
 const IN_WORDS = /[\p{L}\p{N}]/u;
 const WHOLE = /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Extended_Pictographic}]/u;
@@ -142,7 +142,8 @@ export function placeOf(passage, passages) {
   const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
   const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
   const headings = headingsOf(passage).filter((heading) => heading !== passage.title);
-  return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null, passage.date].filter(Boolean).join(" · ");
+  return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null,
+    passage.date ? isoDay(passage.date) : null].filter(Boolean).join(" · ");
 }
 
 /** The source of a mark, in words. */

@@ -94,7 +94,7 @@ export class Sources {
     const from = passage.collection || collection;
     if (from && passage.page && ending(passage) === "pdf") {
       card.append(button(t("Open the PDF at page {n}", { n: String(passage.page) }), (event) => openPdf(event.target, passage, from),
-        { class: "link" }));
+        { class: "link of-original" }));
     }
     if (from) {
       card.append(button(t("Show the whole document"), (event) => showDocument(event.target, card, passage, from, mark),

@@ -245,7 +245,7 @@ export class AnswerView {
     const cells = nearest.text.trim().replace(/^[-*•]\s+|^\||\|$/g, "").split(/(?<!\\)\|/).map((cell) => cell.trim());
     const names = nearest.columns.length === cells.length ? nearest.columns : []; // a row of a table
     const words = cells.map((cell, at) => cell && names[at] ? `${names[at]}: ${cell}` : cell).filter(Boolean).join(" · ");
-    const open = button(`“${words}”`, () => this._sources.show(mark, passages, this.collection, open), { class: "link" });
+    const open = button(t("“{words}”", { words }), () => this._sources.show(mark, passages, this.collection, open), { class: "link" });
     this._nearest.replaceChildren(t("Nearest in the documents:"), " ", open);
   }
 

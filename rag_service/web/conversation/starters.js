@@ -1,11 +1,14 @@
 // Questions to begin with, from the headings of the chosen collection's documents.
 
 import { headingsOf } from "../answer/provenance.js";
+import { ending } from "../answer/source_text.js";
 import { json, part } from "../api.js";
 import { button, el } from "../dom.js";
 import { t } from "../language.js";
 
 const MOST = 3;
+/** Endings of files that are one table: what is in it as a whole, no answer says well. */
+const TABLES = ["csv", "tsv", "jsonl", "ndjson"];
 
 export class Starters {
   /** @param ask called with a question. */
@@ -30,7 +33,9 @@ export class Starters {
 }
 
 async function questionsOf(name) {
-  const { documents } = await json("GET", `v1/collections/${part(name)}/documents?limit=50`);
+  const page = await json("GET", `v1/collections/${part(name)}/documents?limit=50`);
+  const prose = page.documents.filter((one) => !TABLES.includes(ending(one)));
+  const documents = prose.length ? prose : page.documents;
   const step = Math.max(1, Math.floor(documents.length / MOST));
   const chosen = documents.filter((_, index) => index % step === 0).slice(0, MOST);
   return Promise.all(chosen.map((one) => questionOf(name, one)));

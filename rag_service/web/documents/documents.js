@@ -25,6 +25,7 @@ export class Documents {
     this._drop = el("label", { class: "drop writes", for: "files" },
       el("span", { class: "drop-lead", text: t("Choose files") }), " ", el("span", { text: t("or drop them here") }),
       el("span", { class: "place", text: t("PDF, Word, PowerPoint, Excel, Markdown, HTML, e-mail, EPUB and more; a file that was added here under the same name is replaced") }));
+    this._outcome = el("p", { class: "hint", hidden: true });
     this._progress = el("div", { class: "uploads" });
     this._reading = new Reading();
     this._list = new DocumentList({
@@ -40,12 +41,13 @@ export class Documents {
       el("label", { for: "new-collection", text: t("New collection") }), this._name,
       el("button", { type: "submit", class: "quiet", text: t("Create") }));
     this._dialog = sheet("documents", t("Documents"),
-      this._place, this._files, this._drop, this._progress, this._list.element, create, this._whole, this._problem);
+      this._place, this._outcome, this._files, this._drop, this._progress, this._list.element, create, this._whole, this._problem);
     this._acceptDrops(this._dialog);
   }
 
   async open() {
     this._problem.replaceChildren();
+    this._outcome.hidden = true;
     if (!this._dialog.open) this._dialog.showModal();
     await this._show();
   }
@@ -89,16 +91,16 @@ export class Documents {
   async _remove(one) {
     await this._change(async (name) => {
       await json("DELETE", documentPath(name, one.document_id));
-      announce(t("{title} was removed.", one));
+      this._say(t("{title} was removed.", one));
     });
   }
 
   async _replace(one, file) {
     await this._change(async (name) => {
-      announce(t("Replacing {title}.", one));
+      this._say(t("Replacing {title}.", one));
       const [failure] = await replace(name, one.document_id, file);
       if (failure) throw new Problem({ title: t("{title} was not replaced", one), detail: failure.reason });
-      announce(t("{title} was replaced.", one));
+      this._say(t("{title} was replaced.", one));
     });
   }
 
@@ -147,6 +149,13 @@ export class Documents {
     }
   }
 
+  /** Says what is or was done, where it is seen. */
+  _say(text) {
+    announce(text);
+    this._outcome.textContent = text;
+    this._outcome.hidden = false;
+  }
+
   /** Does something to the chosen collection and shows it again, or why it could not be done. */
   async _change(act) {
     this._problem.replaceChildren();
@@ -161,6 +170,7 @@ export class Documents {
 
   /** Says why something could not be done, where it is seen. */
   _tell(error, again = null) {
+    this._outcome.hidden = true;
     this._problem.replaceChildren(problemBox(asProblem(error), again));
     this._problem.scrollIntoView({ block: "nearest" });
   }

@@ -27,7 +27,7 @@ export class Reading {
       } catch (error) {
         this._tools.replaceChildren(problemBox(asProblem(error)));
       }
-    }, { class: "quiet" });
+    }, { class: "quiet of-original" });
     this._tools.replaceChildren(download);
     this._body.replaceChildren(el("p", { class: "working", text: t("Opening the document…") }));
     if (!this._dialog.open) this._dialog.showModal();

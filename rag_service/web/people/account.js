@@ -25,6 +25,7 @@ export class Account {
     this._who = await json("GET", "v1/sign-in");
     this._opener.hidden = !this._who.key;
     document.documentElement.dataset.role = this._who.role; // what readers may not do is not offered to them
+    document.documentElement.dataset.originals = this._who.keeps_originals;
   }
 
   async _open() {

@@ -68,8 +68,11 @@ export class Keys {
     try {
       const created = await json("POST", "v1/keys", { body });
       for (const input of [this._name, this._person, this._collections]) input.value = "";
-      this._showOnce(created);
+      const shown = this._showOnce(created);
       await this.show(this._own);
+      shown.scrollIntoView({ block: "center" }); // it is shown only now
+      shown.focus({ preventScroll: true });
+      shown.select();
     } catch (error) {
       this._created.replaceChildren(problemBox(asProblem(error)));
     }
@@ -86,6 +89,7 @@ export class Keys {
     this._created.replaceChildren(
       el("label", { for: "created-key", text: t("The key “{name}”, shown only now", { name }) }),
       el("div", { class: "row new-collection" }, shown, copy));
+    return shown;
   }
 
   async _revoke(key) {

@@ -40,7 +40,8 @@ def opened(data: bytes, ending: str) -> zipfile.ZipFile:
     try:
         package = zipfile.ZipFile(io.BytesIO(data))
     except zipfile.BadZipFile:
-        raise UnreadableDocument(f"the file is damaged: it cannot be opened as {ending}; save it again in the program that made it") from None
+        advice = "save it again in the program that made it"
+        raise UnreadableDocument(f"the file is damaged: it cannot be opened as {ending}; {advice}") from None
     if sum(entry.file_size for entry in package.infolist()) > MAX_UNPACKED:
         raise UnreadableDocument("the file is far larger unpacked than packed; split it")
     kind = _kind(package)

@@ -58,10 +58,10 @@ def test_matches_equal_brute_force(
     starts = [0]
     for part in parts:
         starts.append(starts[-1] + len(part))
-    for match in got:
-        segment, offset = index.segment_of(match.position)
-        assert segment == match.segment
-        assert starts[segment] + offset == match.position
+    for _, position, tag in got:
+        segment, offset = index.segment_of(position)
+        assert segment == tag
+        assert starts[segment] + offset == position
 
 
 @settings(max_examples=300, deadline=None)

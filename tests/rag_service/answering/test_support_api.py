@@ -158,7 +158,7 @@ async def test_a_refusal_of_the_models_own_is_nothing_to_check(client: httpx.Asy
     stage.text, stage.verdict = REFUSAL, "No"
     answer = await ask(client)
     assert answer["answer"] == REFUSAL
-    assert "no answer is given" in answer["note"]
+    assert "found no answer" in answer["note"]
     assert (await ask(client, abstain="off"))["note"] != answer["note"]
 
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import socket
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 import yaml
 
 from rag_service.cli.stack import addresses
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, setting_names
 from rag_service.unknown_settings import COMPOSE_VARIABLES
+from workers.broker.keys import WORKERS
 
 ROOT = Path(__file__).parents[3]
 FILE = ROOT / "docker-compose.yml"
@@ -94,6 +100,26 @@ def test_variables_that_only_compose_reads_are_known() -> None:
     assert read - set(setting_names()) <= COMPOSE_VARIABLES
     example = (ROOT / ".env.example").read_text()
     assert not [name for name in COMPOSE_VARIABLES - {"RAG_IMAGE_TAG"} if f"#{name}=" not in example]
+
+
+@pytest.mark.parametrize("service", ["worker", "worker-gpu"])
+def test_a_workers_check_sees_its_recent_heartbeat(service: str, redis_server: str) -> None:
+    check = described()[service]["healthcheck"]["test"]
+    assert check[:3] == ["CMD", "python", "-c"]
+    command, environment = [sys.executable, *check[2:]], {**os.environ, "RAG_REDIS_URL": redis_server}
+
+    def healthy() -> bool:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+        assert done.stderr == ""
+        return done.returncode == 0
+
+    with redis.Redis.from_url(redis_server) as server:
+        assert not healthy()
+        server.zadd(WORKERS, {f"{socket.gethostname()}:1": time.time() - 60})
+        assert not healthy(), "it was too long ago"
+        server.zadd(WORKERS, {f"{socket.gethostname()}:1": time.time()})
+        assert healthy()
+        server.delete(WORKERS)
 
 
 def test_every_service_has_limits_and_a_pinned_image() -> None:

@@ -199,6 +199,7 @@ def test_every_choice_is_an_answer_of_its_own(api: openai.OpenAI, world: Any) ->
     reply = api.chat.completions.create(model=MODEL, messages=ASKED, n=3, seed=1)
     assert [choice.message.content for choice in reply.choices] == expected
     assert [choice.index for choice in reply.choices] == [0, 1, 2]
+    assert [choice.seed for choice in reply.choices] == [1, 1, 1]  # type: ignore[attr-defined]
     assert reply.usage is not None
     assert reply.usage.prompt_tokens == len(world.stage.prompts[0])
     assert reply.usage.completion_tokens == sum(range(len(ids) - 1, len(ids) + 2))

@@ -22,7 +22,7 @@ from workers.broker.messages import ErrorEvent
         (ErrorEvent(code="upstream_cut", detail="It broke off."), 502, None),
         (ErrorEvent(code="upstream_rejected", detail="It takes no such model."), 502, None),
         (ErrorEvent(code="prompt_too_long", detail="Ask for less."), 422, None),
-        (ErrorEvent(code="out_of_memory", detail="Ask for less."), 503, None),
+        (ErrorEvent(code="out_of_memory", detail="Ask for less."), 503, 10),
         (ErrorEvent(code="internal_error", detail="See the log."), 500, None),
         (ErrorEvent(code="invalid_prompt", detail="Write less."), 422, None),
     ],

@@ -62,6 +62,7 @@ async def test_documents_are_filtered_read_and_replaced(shelf: Any, tmp_path: Pa
         await dialog.get_by_role("button", name="Replace Rule 5").click()
     await (await choosing.value).set_files(tmp_path / "changed.md")
     await expect(page.locator("#announce")).to_have_text("Rule 5 was replaced.")
+    await expect(dialog.get_by_text("Rule 5 was replaced.")).to_be_visible()
     await expect(
         dialog.get_by_text("No document has these words")
     ).to_be_visible()  # the file's name is another one now
@@ -135,13 +136,25 @@ async def test_a_collection_is_deleted_on_the_second_click(shelf: Any) -> None:
     await expect(shelf.page.locator("#collection option[value=shelf]")).to_have_count(0)
 
 
-async def test_a_file_that_is_not_kept_says_so(visit: Any) -> None:
+async def test_where_no_files_are_kept_none_is_offered(visit: Any) -> None:
     await visit.page.get_by_role("button", name="Documents", exact=True).click()
     await visit.page.get_by_role("button", name="Read Travel policy").click()
-    visit.meant = 404
-    async with visit.page.expect_response(lambda answer: answer.status == 404):
-        await visit.page.get_by_role("button", name="Download the file").click()
-    await expect(visit.page.get_by_text("The file of this document is not kept")).to_be_visible()
+    await expect(visit.page.get_by_role("region", name="Text of the document")).to_contain_text("travel")
+    await expect(visit.page.get_by_role("button", name="Download the file")).to_have_count(0)
+
+
+async def test_a_file_that_is_not_kept_says_so(
+    new_visit: Any, scene: Any, serve: Callable[..., AbstractContextManager[str]]
+) -> None:
+    with serve(scene, keep_originals=True) as url:
+        visit = await new_visit(url=url)
+        await visit.page.get_by_role("combobox", name="Collection").select_option("handbook")
+        await visit.page.get_by_role("button", name="Documents", exact=True).click()
+        await visit.page.get_by_role("button", name="Read Travel policy").click()
+        visit.meant = 404
+        async with visit.page.expect_response(lambda answer: answer.status == 404):
+            await visit.page.get_by_role("button", name="Download the file").click()
+        await expect(visit.page.get_by_text("The file of this document is not kept")).to_be_visible()
 
 
 async def test_a_pdf_is_kept_and_opens_at_its_page(
@@ -222,10 +235,12 @@ async def test_neither_columns_nor_two_sections_are_asked_about(new_visit: Any, 
         await visit.page.reload()
         await visit.page.get_by_role("combobox", name="Collection").select_option("camp")
         starters = visit.page.locator("#starters button")
-        await expect(starters).to_have_text(["What is in “events”?", "What does “Campsite” say about Laundry?"])
+        await expect(starters).to_have_text(["What does “Campsite” say about Laundry?"])
         script = "async (passage) => (await import('/web/answer/provenance.js')).placeOf(passage, [])"
         table = {"title": "events", "heading": "Prices > Name | Age", "page": 2}
         assert await visit.page.evaluate(script, table) == "Prices · page 2"
+        for date, shown in (("2013-12-23", "Dec 23, 2013"), ("2013-12", "December 2013"), ("2013", "2013")):
+            assert await visit.page.evaluate(script, {"title": "events", "date": date}) == shown
         await client.delete("/v1/collections/camp")
 
 

@@ -207,6 +207,17 @@ async def test_documents_of_one_title_are_told_apart_by_their_files(new_visit: A
         scene.library.delete("twins")
 
 
+async def test_a_whole_document_is_shown_on_a_card_that_was_folded(visit: Any) -> None:
+    await visit.ask(BACKUPS)
+    await (await visit.answered()).get_by_role("button", name=re.compile("^All \\d+ passages")).click()
+    card = visit.page.locator("#passages .passage:not(.active)").first
+    lines = "node => getComputedStyle(node).webkitLineClamp"
+    assert await card.locator(".passage-text").evaluate(lines) == "3"
+    await card.get_by_role("button", name="Show the whole document").click()
+    await expect(card.locator(".whole")).to_be_visible()
+    assert await card.locator(".whole").evaluate(lines) == "none"
+
+
 async def test_problems_say_what_went_wrong_and_what_to_do(new_visit: Any, scene: Any) -> None:
     visit = await new_visit()
     page = visit.page

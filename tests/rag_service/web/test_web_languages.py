@@ -28,6 +28,7 @@ NOTES = {
     answers.UNSUPPORTED,
     answers.UNANSWERED,
     answers.REFUSED,
+    answers.NOT_FOUND,
     answers.RETRIEVAL_OFF,
     answers.UNCHANGED,
     answers.DOUBTFUL,
@@ -38,6 +39,7 @@ NOTES = {
 }
 """Texts of the service that come with an answer, and are shown in the page's language."""
 SAME = {
+    "“{words}”",
     *("Account", "Document", "Model: {name}", "Name", "Person", "Prompt", "Seed", "Stop"),
     *("{n} token", "{n} tokens", "{n} document", "{n} passage", "{n} passages"),
 }

@@ -78,6 +78,8 @@ async def test_an_admin_hands_out_a_key_and_revokes_it(
     await account.get_by_role("button", name="Create key").click()
     created = account.get_by_label("shown only now")
     await expect(created).to_be_visible()
+    await expect(created).to_be_in_viewport(ratio=1)
+    await expect(created).to_be_focused()
     made = await created.input_value()
     headers = {"Authorization": f"Bearer {made}"}
     who = httpx.get(f"{url}/v1/sign-in", headers=headers).json()

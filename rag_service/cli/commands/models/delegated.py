@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import typer
 
 CONTEXT = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
@@ -29,18 +31,24 @@ def bench(context: typer.Context) -> None:
         from decoder.models import resolve
         from rag_service.bench.citations import main as citations
         from rag_service.bench.retrieval.run import main as retrieval
-        from rag_service.settings import load_settings
 
-        folder = load_settings().models_folder
+        folder = _models_folder()
         measure = citations if command == "citations" else retrieval
         raise typer.Exit(measure(arguments, f"rag bench {command}", lambda model: resolve(model, folder)))
     from decoder.bench import main
 
-    raise typer.Exit(main(context.args, "rag bench", SERVICE_BENCHMARKS))
+    raise typer.Exit(main(context.args, "rag bench", SERVICE_BENCHMARKS, _models_folder()))
 
 
 def train(context: typer.Context) -> None:
     """Train drafters for a model. `rag train --help` lists the commands."""
     from decoder.training import main
 
-    raise typer.Exit(main(context.args, "rag train"))
+    raise typer.Exit(main(context.args, "rag train", _models_folder()))
+
+
+def _models_folder() -> Path:
+    """Where `rag models pull` puts models."""
+    from rag_service.settings import load_settings
+
+    return load_settings().models_folder
