@@ -1,7 +1,8 @@
 """Text → blocks: the headings, paragraphs, lists, fences and tables of a text, with their offsets.
 
 Knows Markdown's block structure (markdown-it-py) and plain paragraphs; in plain text with pages, lines that begin with
-`#` are headings, as the PDF reader marks them. Knows no sizes, which are the chunker's work.
+`#` are headings, and Markdown's tables are tables, as the PDF reader writes them. Knows no sizes, which are the
+chunker's work.
 Blocks are in order, do not overlap, and cover all non-blank text except Markdown's front matter.
 """
 
@@ -29,6 +30,7 @@ MAX_HEADING = 200
 
 _BAR = re.compile(r"(?<!\\)\|")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
+_TABLE = re.compile(r"\| .*\n\|(?: ---+ \|)+$", re.MULTILINE)
 _ATTRIBUTES = re.compile(r"\s*\{[^{}]*\}\s*$")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _MARKS = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)|<[^<>]{1,80}>")
@@ -135,11 +137,18 @@ def _paragraphs(text: str, start: int, end: int, *, headings: bool = False) -> I
             first = position if first is None else first
             last = position + len(line.rstrip())
         elif first is not None:
-            yield Block(first, last, "text")
+            yield _lines(text, first, last, tables=headings)
             first = None
         position += len(line) + 1
     if first is not None:
-        yield Block(first, last, "text")
+        yield _lines(text, first, last, tables=headings)
+
+
+def _lines(text: str, first: int, last: int, *, tables: bool) -> Block:
+    """A run of lines, a table if it looks like one."""
+    if tables and _TABLE.match(text, first, last):
+        return Block(first, last, "table", heading=header_row(text[first:last].partition("\n")[0]))
+    return Block(first, last, "text")
 
 
 def trimmed(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:

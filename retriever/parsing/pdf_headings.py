@@ -153,6 +153,8 @@ def _with_levels(text: str, own: Sequence[Line], levels: Mapping[Style, int]) ->
 
 
 def _may_be_heading(line: str) -> bool:
+    if line.startswith("| "):  # a row of a table
+        return False
     return len(line) <= MOST_CHARS and bool(_WORD.search(line)) and not line.rstrip().endswith((".", ",", ";"))
 
 

@@ -9,7 +9,7 @@ const MARKDOWN = ["md", "markdown", "ipynb"];
 /** Endings of files whose readers write headings, lists, tables and code as Markdown, and the words between as they are. */
 const OUTLINED = ["html", "htm", "xhtml", "docx", "pptx", "xlsx", "odt", "epub", "csv", "tsv", "json", "jsonl", "ndjson",
   "eml", "rst", "adoc", "asciidoc"];
-/** Endings of files whose reader marks headings alone. */
+/** Endings of files whose reader marks headings and tables alone. */
 const HEADED = ["pdf"];
 const LONGEST = 500_000; // code units; a longer text is shown as it is, for it would make the page slow
 
@@ -56,11 +56,17 @@ function marked(value, at, [from, to]) {
     points.slice(past).join("")].filter(Boolean);
 }
 
-/** The nodes of a text whose lines that begin with `#` are headings; a sign before which stands a backslash is none. */
+/** The nodes of a text whose lines that begin with `#` are headings; a sign before which stands a backslash is none. Rows of a table are one. */
 function headed(text, offsets) {
   const nodes = [];
   let place = 0;
-  for (const line of text.split(/(?<=\n)/)) {
+  for (const line of text.split(/(?<=\n)(?!(?<=^\| .* \|\n)\|)/m)) {
+    if (/^\| .* \|$/m.test(line.split("\n", 1)[0])) {
+      const [head, start] = [headOf(line), place];
+      nodes.push(...rendered(head + line, (value, at) => marked(value, at.map((one) => one - head.length + start), offsets), { outline: true }));
+      place += Array.from(line).length;
+      continue;
+    }
     const [whole, signs, words] = /^(#{1,6})[ \t]+(.*)/.exec(line) ?? [];
     const skipped = whole ? whole.length - words.length : /^\\#{1,6}[ \t]/.test(line) ? 1 : 0;
     const shown = plain(whole ? words : line.slice(skipped), place + skipped, offsets);

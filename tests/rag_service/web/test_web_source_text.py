@@ -89,6 +89,27 @@ async def test_a_pdf_has_headings_and_its_other_lines_stay(visit: Any) -> None:
 
 @browsed
 @one_engine
+async def test_a_table_of_a_pdf_is_one_between_its_lines(visit: Any) -> None:
+    table = "| Course | Price |\n| --- | --- |\n| *A* é | 30 euros |\n| B | 25 euros |"
+    text = f"# Prices\n| is a bar\n\n{table}\n\nOthers pay more."
+    start = text.index("25 euros")
+    found = await shown(visit, "prices.pdf", text, (start, start + len("25 euros")))
+    assert found["html"].startswith("<h3>Prices</h3>| is a bar\n\n")
+    assert '<th scope="col">Price</th>' in found["html"]
+    assert "<td>*A* é</td>" in found["html"]
+    assert "<td><mark>25 euros</mark></td>" in found["html"]
+    assert found["html"].endswith("Others pay more.")
+    start = text.index("more")
+    assert (await shown(visit, "prices.pdf", text, (start, start + 4)))["marked"] == "more"
+    start = text.index("30 euros")
+    part = (await shown(visit, "prices.pdf", text[start - 10 :], (10, 18)))[
+        "html"
+    ]  # a passage that begins in the table
+    assert "<td><mark>30 euros</mark></td>" in part
+
+
+@browsed
+@one_engine
 async def test_text_without_markup_stays_as_it_is(visit: Any) -> None:
     text = "# no heading\n\n* no list\n| a | b |\n| --- | --- |\n<b>no</b> *emphasis*"
     for name in ("notes.txt", "service.log", "main.py", "text-0123456789abcdef"):
