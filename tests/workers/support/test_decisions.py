@@ -225,3 +225,10 @@ def test_unopposed_is_no_no() -> None:
         .evidence
         > 0.5
     )
+
+
+def test_pas_says_no_in_french_alone() -> None:
+    asked = "Mag ik een telefoongesprek opnemen zonder dat de ander het weet?"
+    yes = "Ja, je mag een telefoongesprek opnemen zonder dat de ander het weet."
+    assert denied(asked, yes, "Telefoongesprekken mogen pas worden opgenomen nadat de ander dit weet.", "nl")
+    assert denied("Les chiens sont-ils admis ?", "Oui, les chiens sont admis.", "Les chiens ne sont pas admis.", "fr")

@@ -58,6 +58,8 @@ _UNOPPOSED = frozenset(
 """Deny nothing: all were for it."""
 _DUTCH = frozenset(["de", "het", "een", "zijn", "worden", "kunnen", "op", "te", "van", "voor", "niet", "geen"])
 """Words that German has not; there "noch" is "still", and here it is "nor"."""
+_NOT_FRENCH = _DUTCH - {"de", "te"}
+"""Words that French has not; there "pas" is "not", and here it is "not before"."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
 
@@ -74,9 +76,10 @@ def negations(words: list[str]) -> int:
     """How many of the words, as `words_of` gives them, say no; "never more than 30" names a limit, and "without
     dissent" says it to nothing."""
     ends = [*words, "", ""]
+    names = NEGATIONS if _NOT_FRENCH.isdisjoint(words) else NEGATIONS - {"pas"}
     return sum(
         (
-            word in NEGATIONS
+            word in names
             and not (ends[n + 1] in _MORE and ends[n + 2] in _THAN)
             and (word, ends[n + 1]) not in _UNOPPOSED
         )
