@@ -104,7 +104,7 @@ def _with_titles(text: str, titles: Sequence[tuple[int, str]]) -> str:
         if not _WORD.search(title):
             continue
         for first in range(len(lines)):
-            if lines[first].startswith("#") or not wanted.startswith(_squeezed(lines[first])[:20] or "\0"):
+            if lines[first].startswith(("#", "| ")) or not wanted.startswith(_squeezed(lines[first])[:20] or "\0"):
                 continue
             last = next(
                 (n for n in range(1, MOST_LINES + 1) if _squeezed("".join(lines[first : first + n])) == wanted), 0

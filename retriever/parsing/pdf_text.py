@@ -16,7 +16,7 @@ from retriever.dates import iso_date
 from retriever.errors import UnreadableDocument
 from retriever.parsing.ocr import Recogniser
 from retriever.parsing.pdf_headings import Line, lines_of, marked
-from retriever.parsing.pdf_tables import with_tables
+from retriever.parsing.pdf_tables import RuledTables
 from retriever.parsing.text import clean
 from retriever.types import LoadedDocument
 
@@ -27,7 +27,8 @@ _COMPOUND = re.compile(r"[^\W_]+-[^\W_]+")
 _CONTROLS = re.compile(r"[\x01-\x08\x0b-\x1f\x7f-\x9f\ufffe\uffff]")
 _WORD = re.compile(r"\w\w")
 _TRAILING_SPACE = re.compile(r"[ \t]+$", re.MULTILINE)
-_FIRST_HEADING = re.compile(r"^# (\S.*)", re.MULTILINE)
+_HEADING = re.compile(r"^# (\S.*)", re.MULTILINE)
+_NO_TITLE = re.compile(r"(?i)(page|seite|pagina|blad|confidential|vertraulich|vertrouwelijk|draft|entwurf|concept)\b")
 _FILE_LIKE_TITLE = re.compile(
     r"(?i)\.(docx?|pptx?|xlsx?|indd|tex|dvi|pdf)$|^microsoft |^(\W*untitled\W*|\(anonymous\))$"
 )
@@ -58,10 +59,11 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recognise
     texts: list[str] = []
     lines: list[list[Line]] = []
     unreadable = 0
+    tables = RuledTables()
     for index in range(count):
         try:
             with closing(document[index]) as page, closing(page.get_textpage()) as text_page:
-                texts.append(with_tables(page, text_page, clean(text_page.get_text_bounded()), clean))
+                texts.append(tables.in_text(page, text_page, clean(text_page.get_text_bounded()), clean))
                 lines.append(lines_of(text_page))
         except pypdfium2.PdfiumError:
             unreadable += 1
@@ -84,7 +86,7 @@ def _read_pages(document: pypdfium2.PdfDocument, stem: str, recognise: Recognise
             "recognition (OCR) over it first"
         )
     starts = tuple(accumulate((len(text) + len(PAGE_BREAK) for text in texts[:-1]), initial=0))
-    heading = _FIRST_HEADING.search(texts[0])
+    heading = next((one for one in _HEADING.finditer(texts[0]) if not _NO_TITLE.match(one[1])), None)
     title = _title(document) or (heading[1] if heading else stem)
     date = iso_date(_metadata(document, "ModDate")) or iso_date(_metadata(document, "CreationDate"))
     return LoadedDocument(title=title, text=PAGE_BREAK.join(texts), kind="plain", pages=starts, date=date)

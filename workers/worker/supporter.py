@@ -1,12 +1,13 @@
 """How far the passages state an answer, by its words and by the model's own state or word.
 
 A model with a readout is read: its state at the prompt's last token comes with the answer's own prefill. Any other is
-asked for one token, Yes or No, in a prompt that begins like the answer's, on a copy of its rows: the passages are not
-read again. Knows jobs, evidence, readouts and calibrations; knows no Redis.
+asked for one token, Yes or No, in a prompt that begins like the answer's, on a copy of its rows: the passages are only
+read again where these are gone. Knows jobs, evidence, readouts and calibrations; knows no Redis.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from decoder import SamplingParams
 from workers.broker.messages import Checking, GenerateJob, Segment, Support
+from workers.errors import RuntimeClosed
 from workers.support.assessment import assess
 from workers.support.calibration import Calibration, find
 from workers.support.readout import shipped
@@ -25,6 +27,8 @@ from workers.worker.runtime import GenerationHandle, Runtime
 
 if TYPE_CHECKING:
     import torch
+
+logger = logging.getLogger(__name__)
 
 States = Mapping[int, "torch.Tensor"]
 """Layer -> [D]: what was read of an answer's prompt."""
@@ -82,8 +86,10 @@ class Supporter:
             states: what was read of the prompt; of an answer that another worker began, nothing.
             asked: gets the handle of what the model is asked for it.
 
+        An error of the engine leaves the answer with the support of its words alone.
+
         Raises:
-            the engine's errors, RuntimeClosed.
+            RuntimeClosed.
         """
         checking = job.checking
         if checking is None:
@@ -99,10 +105,15 @@ class Supporter:
                     asked.append(handle)
                 return handle
 
-            if self._readout is None:
-                own = self._ask(job, checking.check, checking.check_at, text, assemble, run)
-            else:
-                own = self._read_again(assemble(job.segments), run)
+            try:
+                if self._readout is None:
+                    own = self._ask(job, checking.check, checking.check_at, text, assemble, run)
+                else:
+                    own = self._read_again(assemble(job.segments), run)
+            except RuntimeClosed:
+                raise
+            except Exception as error:  # such as want of memory: the answer is complete, and stays
+                logger.warning("the model could not be asked for support (%s: %s)", type(error).__name__, error)
         return assess(job, checking, text, own, *self._find(checking))
 
     def _find(self, checking: Checking) -> tuple[Calibration, bool]:

@@ -107,7 +107,7 @@ export class Documents {
   async _delete(name) {
     await this._change(async () => {
       await json("DELETE", `v1/collections/${part(name)}`);
-      announce(t("The collection {name} was deleted.", { name }));
+      this._say(t("The collection {name} was deleted.", { name }));
     });
   }
 
@@ -141,7 +141,7 @@ export class Documents {
       await this._collections.load();
       await this._renamed();
       this._collections.choose(renamed);
-      announce(t("The collection {name} is called {renamed} now.", { name, renamed }));
+      this._say(t("The collection {name} is called {renamed} now.", { name, renamed }));
       await this._show();
       this._whole.querySelector("button")?.focus();
     } catch (error) {
@@ -185,7 +185,7 @@ export class Documents {
       this._problem.replaceChildren();
       await this._collections.load();
       this._collections.choose(name);
-      announce(t("The collection {name} was created.", { name }));
+      this._say(t("The collection {name} was created.", { name }));
       await this._show();
     } catch (error) {
       this._tell(error);

@@ -60,7 +60,7 @@ async def test_a_key_gives_a_cookie_that_opens_what_it_opens(guarded: httpx.Asyn
     key_id, key = created(guarded, collections=["fruit"])
     response = await sign_in(guarded, key)
     who = {"tenant": TENANT, "person": "ann", "role": "editor", "collections": ["fruit"]}
-    own = {"key": key_id, "key_name": "the page", "provider": None}
+    own = {"key": key_id, "key_name": "the page", "provider": None, "keeps_originals": False}
     assert (response.status_code, response.json()) == (200, {**who, **own})
     (morsel,) = SimpleCookie(response.headers["set-cookie"]).values()
     assert morsel.key == "rag-sign-in-8080"
@@ -218,6 +218,7 @@ async def test_the_local_key_too_until_it_is_another_one(guarded: httpx.AsyncCli
         "key": "local",
         "key_name": None,
         "provider": None,
+        "keeps_originals": False,
     }
     assert state.local_key not in guarded.pipeline.redis.get(record_of(cookie))  # type: ignore[attr-defined]
     state.local_key = state.local_key[:-1] + ("A" if state.local_key[-1] != "A" else "B")

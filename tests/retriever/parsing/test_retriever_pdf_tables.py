@@ -160,12 +160,72 @@ def test_a_table_of_whose_words_one_is_in_no_cell_stays_as_it_was(monkeypatch: p
         by_lines(pdf)
         write(pdf)
 
-    cells = pdf_tables._cells
-    monkeypatch.setattr(pdf_tables, "_cells", lambda *given: [[*line[:2], ""] for line in cells(*given)])
+    cells = pdf_tables.Grid.cells
+    monkeypatch.setattr(pdf_tables.Grid, "cells", lambda *given: [[*line[:2], ""] for line in cells(*given)])
     assert (
         page(draw)
         == "What courses cost.\nCourse Hours Price\nA Studio 12 30 euros\nB Mobile 8 25 euros\nOthers pay more."
     )
+
+
+def test_words_that_run_over_a_line_are_not_torn() -> None:
+    def draw(pdf: FPDF, lines: bool = True) -> None:
+        if lines:
+            by_lines(pdf)
+        write(pdf, [ROWS[0], ["Vergaderruimten van de vereniging", "", "x"], ROWS[2]])
+
+    assert page(draw) == page(lambda pdf: draw(pdf, lines=False))
+
+
+def test_a_hyphen_at_a_cells_end_stays() -> None:
+    def draw(pdf: FPDF) -> None:
+        with pdf.table() as table:
+            for row in [["Name", "Grade"], ["Ann", "A-"], ["Bob", "b-"]]:
+                table.row(row)
+
+    assert page(draw) == "| Name | Grade |\n| --- | --- |\n| Ann | A- |\n| Bob | b- |"
+
+
+def test_a_bookmark_of_a_row_leaves_the_table_whole() -> None:
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=11)
+    pdf.start_section("Prices")
+    pdf.multi_cell(0, text="Prices", new_x="LMARGIN", new_y="NEXT")
+    pdf.start_section("Course Hours Price")
+    with pdf.table() as table:
+        for row in ROWS:
+            table.row(row)
+    assert TABLE in read_pdf(bytes(pdf.output()), "stem").text
+
+
+def test_a_drawing_of_many_lines_takes_little_time_and_makes_no_table() -> None:
+    """By counts: what is too much is not looked at."""
+    steps = [(10 + n * 0.2, 10 + n * 0.25) for n in range(900)]
+
+    def draw(pdf: FPDF) -> None:
+        for (x, y), (further, lower) in pairwise(steps):
+            pdf.line(x, y, further, y)
+            pdf.line(further, y, further, lower)
+        write(pdf)
+
+    assert "|" not in page(draw)
+
+
+def test_pages_behind_the_limit_of_a_document_keep_their_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pdf_tables, "WORK", 2500)
+
+    def draw(pdf: FPDF) -> None:
+        for number in range(3):
+            if number:
+                pdf.add_page()
+            by_lines(pdf)
+            write(pdf)
+
+    first, second, third = page(draw).split("Others pay more.")[:3]
+    assert TABLE in first
+    assert TABLE in second
+    assert "|" not in third
 
 
 def test_the_first_heading_is_the_title_where_the_file_has_none() -> None:

@@ -227,8 +227,19 @@ def test_unopposed_is_no_no() -> None:
     )
 
 
-def test_pas_says_no_in_french_alone() -> None:
-    asked = "Mag ik een telefoongesprek opnemen zonder dat de ander het weet?"
-    yes = "Ja, je mag een telefoongesprek opnemen zonder dat de ander het weet."
-    assert denied(asked, yes, "Telefoongesprekken mogen pas worden opgenomen nadat de ander dit weet.", "nl")
-    assert denied("Les chiens sont-ils admis ?", "Oui, les chiens sont admis.", "Les chiens ne sont pas admis.", "fr")
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "language", "expected"),
+    [
+        ("Mag ik een telefoongesprek opnemen zonder dat de ander het weet?",
+         "Ja, je mag een telefoongesprek opnemen zonder dat de ander het weet.",
+         "Telefoongesprekken mogen pas worden opgenomen nadat de ander dit weet.", "nl", True),
+        ("Mogen honden na 18 uur naar binnen?", "Ja, honden mogen na 18 uur naar binnen.",
+         "Honden mogen pas na 18 uur naar binnen.", "nl", False),
+        ("Le musée est-il ouvert le lundi ?", "Oui, le musée Van Gogh est ouvert le lundi.",
+         "Le musée Van Gogh n'est pas ouvert le lundi.", "fr", True),
+        ("Les chiens sont-ils admis ?", "Oui, les chiens sont admis.", "Pas de chiens admis.", "fr", True),
+    ],
+)  # fmt: skip
+def test_pas_says_no_in_french_alone(question: str, answer: str, passage: str, language: str, expected: bool) -> None:
+    """In Dutch it is "not before"."""
+    assert denied(question, answer, passage, language) is expected

@@ -118,6 +118,19 @@ def test_what_is_kept_does_not_decide_what_an_answer_is_worth(tokens: Tokens) ->
     assert found[0] == found[1] == found[2]
 
 
+def test_an_error_of_the_engine_leaves_the_support_of_the_words(
+    runtime: Runtime, tokens: Tokens, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def short(*_: Any, **__: Any) -> Any:
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(runtime, "submit", short)
+    support = supported(runtime, tokens, job())
+    assert "check" not in support.signals
+    assert support.calibrated is False
+    assert support.signals["evidence"] > 0
+
+
 @pytest.fixture
 def readout(monkeypatch: pytest.MonkeyPatch) -> Readout:
     made = Readout(1, np.linspace(-1, 1, 32, dtype=np.float32), 0.25)

@@ -17,7 +17,6 @@ from workers.sessions.sessions import Sessions
 from workers.sessions.streams import AnswerStream
 from workers.support.calibration import ENGINE, Calibration, Logistic
 from workers.tokens.tokenizer import Tokens
-from workers.worker.kv_store import KvStore
 from workers.worker.second_answer import MOST_HELD
 from workers.worker.supporter import Supporter
 
@@ -36,7 +35,7 @@ class Stage:
     asked: list[bool] = field(default_factory=list)
     """Of each answer, whether it may not begin as it likes."""
     before_second: Callable[[], object] = lambda: None
-    rows: bool = True
+    room: int = 2**20
     slow: bool = False
 
     @property
@@ -50,7 +49,7 @@ def stage() -> Stage:
 
 
 @pytest.fixture
-def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any) -> Ask:
     """Asks, and gives the last event of the answer; all events have to fit together."""
 
     def before_step(sequence: Any) -> None:
@@ -70,7 +69,6 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any, monk
     )
     evidence = Logistic(0.0, {"evidence": 2.0}, {"evidence": 0.4}, {"evidence": 0.2})
     own = Calibration("fake", "float32", ENGINE, "", evidence, evidence, 0.05, 0, ["en"])
-    monkeypatch.setattr(KvStore, "holds", lambda store, owner: stage.rows)  # the scripted engine has no rows
     number = 0
 
     def asked(before: Callable[[AnswerStream], None] | None = None, **changes: Any) -> DoneEvent:
@@ -81,7 +79,7 @@ def ask(stage: Stage, tokens: Tokens, work: Any, queue: Queue, client: Any, monk
         if before is not None:
             before(AnswerStream(client, "default", made.answer_id))
         if number == 1:
-            work(engine, kv_cache_bytes=2**20, supporter=Supporter(tokens, "fake", "float32", own))
+            work(engine, kv_cache_bytes=stage.room, supporter=Supporter(tokens, "fake", "float32", own))
         return done_of(client, made.answer_id)
 
     return asked
@@ -195,10 +193,9 @@ def test_without_openings_or_a_threshold_there_is_none(
     assert len(shown(client, "a1")) > 1, "nothing is held back"
 
 
-def test_without_stored_rows_there_is_none(ask: Ask, stage: Stage) -> None:
-    """The passages would have to be read again."""
-    stage.rows = False
-    assert (ask().text, stage.times) == (FIRST, 1)
+def test_without_stored_rows_the_prompt_is_read_again(ask: Ask, stage: Stage) -> None:
+    stage.room = 0
+    assert (ask().text, stage.times) == (PASSAGE, 2)
 
 
 def test_where_answers_may_be_refused_the_second_one_is_judged_in_the_firsts_place(ask: Ask, stage: Stage) -> None:

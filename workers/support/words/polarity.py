@@ -58,8 +58,11 @@ _UNOPPOSED = frozenset(
 """Deny nothing: all were for it."""
 _DUTCH = frozenset(["de", "het", "een", "zijn", "worden", "kunnen", "op", "te", "van", "voor", "niet", "geen"])
 """Words that German has not; there "noch" is "still", and here it is "nor"."""
-_NOT_FRENCH = _DUTCH - {"de", "te"}
-"""Words that French has not; there "pas" is "not", and here it is "not before"."""
+_NOT_FRENCH_IN_LINES = """
+    het een zijn is wordt worden kan kunnen mag mogen moet moeten op voor na naar nadat vanaf niet geen je uur
+"""
+_NOT_FRENCH = frozenset(_NOT_FRENCH_IN_LINES.split())
+"""Words that French has not; there "pas" is "not", mostly behind "ne", and here it is "not before"."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
 
@@ -76,7 +79,8 @@ def negations(words: list[str]) -> int:
     """How many of the words, as `words_of` gives them, say no; "never more than 30" names a limit, and "without
     dissent" says it to nothing."""
     ends = [*words, "", ""]
-    names = NEGATIONS if _NOT_FRENCH.isdisjoint(words) else NEGATIONS - {"pas"}
+    french = _NOT_FRENCH.isdisjoint(words) or any(word == "ne" or word.startswith("n'") for word in words)
+    names = NEGATIONS if french else NEGATIONS - {"pas"}
     return sum(
         (
             word in names

@@ -41,6 +41,7 @@ async def test_a_person_of_the_provider_is_signed_in(browser: Browser) -> None:
         "key": record.id,
         "key_name": "Ann Example",
         "provider": "Example SSO",
+        "keeps_originals": False,
     }
     assert record.person.startswith("oidc-")
     assert list(browser.cookies) == ["rag-sign-in-8080"], "that of the attempt is gone"

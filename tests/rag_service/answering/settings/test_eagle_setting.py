@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from decoder.drafter_names import DRAFTER_NAMES
+from decoder.recording.arguments import run_command
 from rag_service.cli import app
 from rag_service.cli.stack.doctor import _worker_memory
 from workers.sessions.queue import Queue, QueueUnavailable
@@ -42,13 +45,29 @@ def test_doctor_tells_what_drafting_takes(monkeypatch: pytest.MonkeyPatch) -> No
     assert list(_worker_memory(None)) == []
 
 
-def test_rag_train_is_handed_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[tuple[list[str], str]] = []
+def test_training_and_benchmarks_are_handed_on_and_take_models_from_where_they_are_pulled(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: list[tuple[Any, ...]] = []
 
-    def train(arguments: list[str], program: str) -> int:
-        seen.append((arguments, program))
+    def run(*given: Any) -> int:
+        seen.append(given)
         return 2
 
-    monkeypatch.setattr("decoder.training.main", train)
+    monkeypatch.setenv("RAG_MODELS_DIR", str(tmp_path))
+    monkeypatch.setattr("decoder.training.main", run)
+    monkeypatch.setattr("decoder.bench.main", run)
     assert CliRunner().invoke(app, ["train", "eagle", "--model", "m", "--help"]).exit_code == 2
-    assert seen == [(["eagle", "--model", "m", "--help"], "rag train")]
+    assert CliRunner().invoke(app, ["bench", "decode", "--model", "m"]).exit_code == 2
+    assert seen[0] == (["eagle", "--model", "m", "--help"], "rag train", tmp_path)
+    assert (seen[1][:2], seen[1][-1]) == ((["decode", "--model", "m"], "rag bench"), tmp_path)
+
+
+def test_the_folder_that_arguments_name_wins(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--models-dir", type=Path)
+    taken: list[Path] = []
+    parser.set_defaults(work=lambda options: taken.append(options.models_dir))
+    for arguments in ([], ["--models-dir", "mine"]):
+        assert run_command(parser, arguments, "rag bench", "stopped", tmp_path) == 0
+    assert taken == [tmp_path, Path("mine")]
