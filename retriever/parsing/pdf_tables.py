@@ -31,16 +31,15 @@ WORK = 200_000_000
 """Cells times letters of their pages that are looked at in a document: some three seconds of a processor."""
 LONGEST = 1000
 """Characters of a cell; in a longer one, the lines divide a page and not a table."""
-
 EDGE = 2.0
+"""What is left out at the sides of a cell."""
 TOUCHING = 0.5
+"""Half the width of the strip along a line in which a letter stands on it."""
 
 T = TypeVar("T")
 Point = tuple[float, float]
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top."""
-
-
 _LAST_HYPHEN = re.compile("[\x02\ufffe]$")
 """A hyphen at the end of a line, as pdfium gives it; at a cell's end it divides no word."""
 
