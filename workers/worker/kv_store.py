@@ -107,10 +107,6 @@ class KvStore:
         """(owner, session) of the stored sessions."""
         return [key for key in tuple(self._entries) if key[1]]
 
-    def holds(self, owner: Owner) -> bool:
-        """Whether the session has an entry."""
-        return (owner.name, owner.session) in self._entries
-
     def take(self, owner: Owner, ids: Sequence[int]) -> Prefix | None:
         """Rows that a prompt can begin on, for its answer alone; None if there are too few.
 

@@ -77,7 +77,7 @@ class TestStore:
         assert copied is not None
         assert copied.ids.tolist() == list(range(40))
         assert copied.cache is not kept.cache
-        assert store.holds(Owner("t", "s"))
+        assert ("t", "s") in store.owners()
         few = LEAST_SHARED - 1
         assert store.take(Owner("t", "x"), [*range(few), 70, 70]) is None
         whole = store.take(Owner("t", "x"), list(range(30)))
@@ -102,11 +102,11 @@ class TestStore:
         store.take(Owner("t", "x"), list(range(20)))
         store.put(Owner("t", "a"), prefix(*range(31)))
         store.put(Owner("t", "d"), prefix(*range(30)))
-        assert {name for name in "abcd" if store.holds(Owner("t", name))} == {"a", "c", "d"}
+        assert {name for name in "abcd" if ("t", name) in store.owners()} == {"a", "c", "d"}
         assert store.state()["bytes"] == 91 * SIZE <= store.most_bytes
         assert store.state()["evicted"] == 1
         store.put(Owner("t", "e"), prefix(*range(101)))
-        assert not store.holds(Owner("t", "e")), "larger than everything"
+        assert ("t", "e") not in store.owners(), "larger than everything"
         assert store.state()["entries"] == 3
 
     def test_memory_that_is_short_is_given_back(self) -> None:
@@ -114,7 +114,7 @@ class TestStore:
         store = KvStore(10**9, short=lambda: left.pop(0))
         for name in "abc":
             store.put(Owner("t", name), prefix(*range(30)))
-        assert [name for name in "abc" if store.holds(Owner("t", name))] == ["c"]
+        assert [name for name in "abc" if ("t", name) in store.owners()] == ["c"]
         assert store.clear()
         assert not store.clear()
         assert store.state()["bytes"] == 0
