@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from retriever.words import split
+from workers.support.words.letters import with_names
 
 _NEGATIONS = """
     not no never none nobody nothing nowhere neither nor without cannot except unless
@@ -67,9 +68,9 @@ _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing, and German
-    "noch" is left out."""
-    words = split(_NON.sub(r"\1", text))
+    """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing, German
+    "noch" is left out, and a letter that names something is in bold: oven 𝐁."""
+    words = split(_NON.sub(r"\1", with_names(text)))
     if "noch" in words and _DUTCH.isdisjoint(words):
         return [word for word in words if word != "noch"]
     return words
