@@ -17,6 +17,7 @@ from typing import TypeVar
 import pypdfium2
 import pypdfium2.raw as pdfium
 
+from retriever.parsing.pdf_continued import Continued
 from retriever.parsing.tables import markdown_table
 
 NEAR = 2.5
@@ -61,6 +62,7 @@ class RuledTables:
 
     def __init__(self) -> None:
         self._left = WORK
+        self._continued = Continued()
 
     def in_text(
         self, page: pypdfium2.PdfPage, text_page: pypdfium2.PdfTextPage, text: str, clean: Callable[[str], str]
@@ -70,25 +72,29 @@ class RuledTables:
         Args:
             text: the page's, as `clean` leaves it.
         """
+        self._continued.turn(text)
         for grid in _grids(page):
             self._left -= grid.size * len(text)
             if self._left < 0:
                 break
             rows = grid.cells(text_page)
             words = clean(text_page.get_text_bounded(*grid.box)).strip()
-            table = clean(markdown_table([[_LAST_HYPHEN.sub("-", cell) for cell in row] for row in rows]))
             if not _is_table(rows) or text.count(words) != 1 or grid.is_crossed(text_page):
                 continue
             if _letters(words) != _letters("".join(map("".join, rows))):
                 continue
             before, after = text.split(words)
+            headed = self._continued.headed(rows, grid.lefts, before, after)
+            if len(headed) == 1:
+                continue  # a frame
+            table = clean(markdown_table([[_LAST_HYPHEN.sub("-", cell) for cell in row] for row in headed]))
             text = "\n\n".join(filter(None, (before.rstrip("\n"), table, after.lstrip("\n"))))
         return text
 
 
 def _is_table(rows: Sequence[Sequence[str]]) -> bool:
     longest = max(len(cell) for row in rows for cell in row)
-    return longest <= LONGEST and sum(sum(map(bool, row)) > 1 for row in rows) > 1
+    return longest <= LONGEST and sum(sum(map(bool, row)) > 1 for row in rows) >= min(len(rows), 2)
 
 
 def _letters(text: str) -> Counter[str]:
@@ -160,7 +166,7 @@ def _grids(page: pypdfium2.PdfPage) -> Iterator[Grid]:
         tops = _places([rule.at for rule in rows] + [end for rule in columns for end in (rule.start, rule.end)])[::-1]
         lefts = _places([rule.at for rule in columns] + [end for rule in rows for end in (rule.start, rule.end)])
         grid = Grid(tops, lefts, rows, columns)
-        if len(tops) > 2 and len(lefts) > 2 and grid.size <= MOST_CELLS:
+        if len(tops) > 1 and len(lefts) > 2 and grid.size <= MOST_CELLS:
             yield grid
 
 
