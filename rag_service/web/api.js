@@ -1,14 +1,14 @@
 // Requests to the service that this page came from: signing in, problems, JSON. Addresses are relative, so that the
 // page also works below a path of a proxy. The browser sends the cookie of the sign-in by itself.
 
-import { t } from "./language.js";
+import { said, t } from "./language.js";
 
 /** An error of the service. `detail` is a sentence for people that says what to do. */
 export class Problem extends Error {
   constructor(body, status = 0, retryAfter = null) {
     super(body.detail);
-    this.title = body.title;
-    this.detail = body.detail;
+    this.title = said(body.title ?? "");
+    this.detail = said(body.detail);
     this.code = body.code;
     this.provider = body.provider; // at which one can sign in, if the service wants that
     this.status = status || body.status || 0;

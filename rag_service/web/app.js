@@ -7,7 +7,7 @@ import { Documents } from "./documents/documents.js";
 import { byId, problemBox } from "./dom.js";
 import { History } from "./conversation/history.js";
 import { askForKey, keyFromAddress } from "./key.js";
-import { t, translate } from "./language.js";
+import { said, t, translate } from "./language.js";
 import { Account } from "./people/account.js";
 import { Sources } from "./answer/sources.js";
 import { Starters } from "./conversation/starters.js";
@@ -105,7 +105,7 @@ async function watchReadiness() {
       break;
     }
     if (body?.detail) {
-      banner.textContent = body.detail;
+      banner.textContent = said(body.detail);
       banner.hidden = false;
     }
     await new Promise((resolve) => setTimeout(resolve, 3000));

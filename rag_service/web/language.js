@@ -2,6 +2,7 @@
 
 import de from "./texts/de.js";
 import nl from "./texts/nl.js";
+import service from "./texts/service.js";
 
 const TEXTS = { en: {}, de, nl };
 
@@ -12,6 +13,11 @@ export const language = navigator.languages.map((one) => one.slice(0, 2)).find((
 export const region = navigator.languages.find((one) => one.slice(0, 2) === language) ?? language;
 
 const words = TEXTS[language];
+/** [pattern, translation] of what the service says; {filter} is the only part of a remark that the service fills in. */
+const SAID = [
+  ...Object.entries(words).filter(([text]) => text.includes("{filter}")),
+  ...(language === "en" ? [] : Object.entries(service).map(([text, [german, dutch]]) => [text, language === "de" ? german : dutch])),
+].map(([text, translated]) => [pattern(text), translated]);
 const numbers = new Intl.NumberFormat(language);
 
 /** A number as the page's language writes it. @param digits behind the point. */
@@ -25,17 +31,15 @@ export function t(text, values = {}) {
   return (words[text] ?? text).replace(/\{(\w+)\}/g, (whole, name) => shown(values[name]) ?? whole);
 }
 
-/** A remark of the service in the page's language. One part of it may be the service's own, as `{filter}` is. */
+/** What the service says, in the page's language: a remark, two of them, an error or a reason. */
 export function said(remark) {
   if (remark in words) return t(remark);
-  for (const text of Object.keys(words)) {
-    const [, before, name, after] = /^(.+)\{(filter)\}(.+)$/.exec(text) ?? [];
-    if (name && remark.length > before.length + after.length && remark.startsWith(before) && remark.endsWith(after)) {
-      return t(text, { [name]: remark.slice(before.length, remark.length - after.length) });
-    }
+  for (const [text, translated] of SAID) {
+    const found = text.exec(remark);
+    if (found) return translated.replace(/\{(\w+)\}/g, (whole, name) => found.groups[name] ?? whole);
   }
   const first = Object.keys(words).find((text) => remark.startsWith(`${text} `) && remark.slice(text.length + 1) in words);
-  return first ? `${t(first)} ${t(remark.slice(first.length + 1))}` : remark; // one remark, or two
+  return first ? `${t(first)} ${t(remark.slice(first.length + 1))}` : remark;
 }
 
 /** A number with its noun: `count(1, "{n} source", "{n} sources")`. */
@@ -78,4 +82,16 @@ export function translate(page) {
       if (translated) element.setAttribute(name, translated);
     }
   }
+}
+
+/** Finds a text with anything in place of its {parts}; a part that comes twice is the same both times. */
+function pattern(text) {
+  const known = new Set();
+  const parts = text.split(/\{(\w+)\}/).map((part, index) => {
+    if (index % 2 === 0) return part.replace(/[.*+?^${}()|[\]\\]/g, "\\$&");
+    if (known.has(part)) return `\\k<${part}>`;
+    known.add(part);
+    return `(?<${part}>[^]+?)`;
+  });
+  return new RegExp(`^${parts.join("")}$`, "u");
 }

@@ -1,7 +1,7 @@
 // Uploads files and follows their ingest. XMLHttpRequest, because fetch does not report progress.
 
 import { json, part, Problem, problemFrom, unreachable } from "../api.js";
-import { t } from "../language.js";
+import { said, t } from "../language.js";
 
 const MOST_FILES = 10;
 const MOST_BYTES = 2 ** 20; // of one request; a larger file is sent alone. A job tells of its files when it ends
@@ -46,10 +46,10 @@ function reasons(batch, { status, failures }) {
   const found = batch.map(() => null);
   for (let index = batch.length - 1; index >= 0; index--) { // of two of one name, the later one was refused
     const at = left.findIndex(({ name }) => name === nameSent(batch[index]));
-    if (at >= 0) found[index] = left.splice(at, 1)[0].reason;
+    if (at >= 0) found[index] = said(left.splice(at, 1)[0].reason);
   }
   // A job that failed as a whole names its collection in place of a file.
-  return status === "failed" && left.length ? found.map((reason) => reason ?? left[0].reason) : found;
+  return status === "failed" && left.length ? found.map((reason) => reason ?? said(left[0].reason)) : found;
 }
 
 /** A file's name as a form sends it. */
@@ -60,7 +60,7 @@ export async function replace(collection, documentId, file) {
   const described = JSON.stringify([{ id: documentId }]);
   const job = await wait(await send(collection, [file], () => {}, described), () => {});
   return job.status === "failed" && !job.failures.length
-    ? [{ name: file.name, reason: t("The worker gave up on it. Try again.") }] : job.failures;
+    ? [{ name: file.name, reason: t("The worker gave up on it. Try again.") }] : job.failures.map(({ name, reason }) => ({ name, reason: said(reason) }));
 }
 
 function* batches(files) {
