@@ -61,4 +61,4 @@ def check(holds: bool, what: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:3])
+    main(*sys.argv[1:])
