@@ -9,9 +9,9 @@ _TELLING = """
     back top bottom inside outside small large long old young high open opens opened opening openings ends ended begins
     copy order orders test world last latest past older oldest newer newest younger youngest longest largest smallest
     highest lowest high low higher lower plus date dates fire face key keys area areas information thick thin width
-    empty novel mill mine goods alone
+    empty novel mill mine goods alone big bigger biggest smaller new early
     erste erster ersten erstes dritte dritter dritten drittes vierte vierter vierten fünfte fünfter fünften jahr jahre
-    jahren tag tage tagen offen kleine kleiner kleines kleinen neuen morgen heute mittel allein
+    jahren tag tage tagen offen kleine kleiner kleines kleinen neuen neue neues neuer morgen heute mittel allein
     alleine
     día días última último últimas últimos mayor parte total valor grandes nueva nuevo nuevas nuevos
 """

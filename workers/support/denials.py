@@ -18,6 +18,7 @@ from workers.support.rules.decisions import is_decided_otherwise
 from workers.support.rules.other_values import (
     is_free_for_whom_was_asked,
     is_refused_elsewhere,
+    is_valued_before,
     is_valued_elsewhere,
     is_valued_otherwise,
 )
@@ -143,7 +144,7 @@ class Denials:
             return True
         if claim.verdict and is_refused_elsewhere(claim, statement, self._statements, asked):
             return True
-        if is_valued_otherwise(claim, statement, asked):
+        if is_valued_otherwise(claim, statement, asked) or is_valued_before(claim, statement, asked):
             return True
         return asked.wants_fact and is_valued_elsewhere(claim, statement, self._statements, asked)
 

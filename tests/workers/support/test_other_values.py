@@ -115,3 +115,30 @@ def test_a_value_of_something_else_is_denied(question: str, claim: str, text: st
 @pytest.mark.parametrize(("question", "claim", "text", "language"), RIGHT)
 def test_its_own_value_is_not(question: str, claim: str, text: str, language: str) -> None:
     assert not denied(question, claim, text, language)
+
+
+SEATS = "Room B has 40 seats, room A has 12 seats."
+TENTS = "The small tent costs 20 euros and the big tent 35 euros. On Sundays it is 5 euros more."
+LOAVES = "The oven costs 40 euros, on Sundays 45 euros."
+
+
+@pytest.mark.parametrize(
+    ("question", "right", "wrong", "passage"),
+    [
+        ("How many seats has room B?", "Room B has 40 seats.", "Room B has 12 seats.", SEATS),
+        ("How many seats has room B?", "40", "12", SEATS),
+        ("How many seats has room A?", "Room A has 12 seats.", "Room A has 40 seats.", SEATS),
+        ("What does the big tent cost?", "The big tent costs 35 euros.", "The big tent costs 20 euros.", TENTS),
+        ("What does the small tent cost?", "The small tent costs 20 euros.", "The small tent costs 35 euros.", TENTS),
+    ],
+)
+def test_parts_of_a_sentence_about_two_things_keep_their_numbers(
+    question: str, right: str, wrong: str, passage: str
+) -> None:
+    assert not denied(question, right, passage, "en")
+    assert denied(question, wrong, passage, "en")
+
+
+@pytest.mark.parametrize("question", ["What does the oven cost on Sundays?", "What does the oven cost on a holiday?"])
+def test_a_later_part_about_what_was_asked_is_not_denied_by_the_first(question: str) -> None:
+    assert not denied(question, "It costs 45 euros.", LOAVES, "en")

@@ -94,6 +94,27 @@ def is_valued_otherwise(claim: Claim, statement: Statement, question: Question) 
     return False
 
 
+def is_valued_before(claim: Claim, statement: Statement, question: Question) -> bool:
+    """Whether a part has all that was asked, nothing else, and another number of the same unit, where the one with a
+    claim's number, behind it, is about something else: "Room B has 40 seats, room A has 12 seats"."""
+    if question.double or not (asked := _named(question)):
+        return False
+    own, parts = forms(claim.said) - forms(question.words), _parts(statement.text, question)
+    holding = [n for n, part in enumerate(parts) if any(number in own for _, number in part.numbers)]
+    pricing = question.vocabulary.pricing
+    if not holding or not (_rest(here := parts[holding[0]], question) - pricing):
+        return False
+    kinds = {kind for kind, number in here.numbers if number in own}
+    return any(
+        {kind for kind, _ in part.numbers} == kinds
+        and not any(number in own for _, number in part.numbers)
+        and not (_rest(part, question) - pricing)
+        and all(near(word, part.words | statement.above) for word in asked)
+        and not all(near(word, here.words) for word in asked)
+        for part in parts[: holding[0]]
+    )
+
+
 def is_free_for_whom_was_asked(claim: Claim, statement: Statement, question: Question) -> bool:
     """Whether a claim says that somebody pays, and a sentence, behind its price, that it is free for them."""
     pays = not question.vocabulary.pricing.isdisjoint(question.content)
