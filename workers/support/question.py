@@ -39,6 +39,13 @@ BRINGING = frozenset(_BRINGING_IN_LINES.split())
 """Who brings a guest asks whether the guest may come along."""
 JOINED = re.compile(r",?\s+(?:and|und|en|y)\s+")
 _HOW = frozenset(("how", "wie", "hoe"))
+_DEGREES_IN_LINES = """
+    big large long short old young high low tall deep wide broad thick heavy small
+    groß lang lange alt hoch tief breit dick schwer
+    groot lang oud hoog diep breed dik zwaar
+"""
+_DEGREES = frozenset(_DEGREES_IN_LINES.split())
+"""Behind "how", they ask for a number, which sentences give without them: "Sheds may have nine square metres"."""
 _OR = {"en": ("or",), "de": ("oder",), "nl": ("of",), "es": ("o", "u"), "fr": ("ou",)}
 
 
@@ -52,7 +59,7 @@ class Question:
     Attributes:
         vocabulary: of its language.
         words: all of its words.
-        content: its content words, and `asked` the same as a set.
+        content: its content words but for those of degree behind "how", and `asked` the same as a set.
         sought: its content words without those behind "how": how long, how much.
         names: those that begin with a capital or a digit.
         chooses: it offers a choice: "or".
@@ -74,9 +81,10 @@ class Question:
         self.text = text
         self.vocabulary = Vocabulary(language)
         self.words = words_of(text)
-        self.content = self.vocabulary.content(self.words)
-        self.asked = frozenset(self.content)
         of_how = [word for how, word in pairwise(self.words) if how in _HOW]
+        degrees = self.vocabulary.content(_DEGREES.intersection(of_how))
+        self.content = [word for word in self.vocabulary.content(self.words) if word not in degrees]
+        self.asked = frozenset(self.content)
         self.sought = [word for word in self.content if word not in self.vocabulary.content(of_how)]
         self.names = self.vocabulary.of(" ".join(_names(text)))
         self.chooses = any(word in self.words for word in _OR.get(language, ()))

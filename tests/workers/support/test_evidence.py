@@ -190,3 +190,15 @@ def test_a_copied_sentence_is_not_compared_with_another_that_has_the_question_s_
     evidence = Evidence("What does the policy say about hotels and meals?", [passage])
     claims = [passage[start:end] for start, end in sentences(passage)]
     assert [passage[one.start : one.end] for one in evidence.of_answer(claims)] == claims
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ("How high may a fence be?", "Fences may reach 2 metres."),
+        ("How big may a shed be?", "Sheds may cover up to 9 square metres."),
+    ],
+)
+def test_sentences_need_not_repeat_how_high_something_is(question: str, answer: str) -> None:
+    rules = "Fences may reach 2 metres. Sheds may cover up to 9 square metres."
+    assert Evidence(question, [rules], "en").of(answer).evidence >= 0.8
