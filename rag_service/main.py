@@ -62,7 +62,13 @@ def create_app(settings: Settings | None = None, pipeline: Pipeline | None = Non
         await running.close()
 
     app = FastAPI(
-        title="rag-service", version="0.1.0", description=ABOUT, lifespan=lifespan, docs_url=None, redoc_url=None
+        title="rag-service",
+        version="0.1.0",
+        description=ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,  # a request is about what its path names, not about what a shorter one does
     )
     problems.install(app)
     # The last one is outermost. All of them run before a body is read.

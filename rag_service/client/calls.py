@@ -208,11 +208,11 @@ def documents(name: str, limit: int, after: str) -> Call[DocumentList]:
 
 
 def document(name: str, document_id: str) -> Call[DocumentOut]:
-    return Call("GET", f"/v1/collections/{_part(name)}/documents/{quote(document_id)}", DocumentOut.model_validate)
+    return Call("GET", f"/v1/collections/{_part(name)}/documents/{_part(document_id)}", DocumentOut.model_validate)
 
 
 def delete_document(name: str, document_id: str) -> Call[None]:
-    return Call("DELETE", f"/v1/collections/{_part(name)}/documents/{quote(document_id)}")
+    return Call("DELETE", f"/v1/collections/{_part(name)}/documents/{_part(document_id)}")
 
 
 def add_texts(name: str, texts: Iterable[str | Text]) -> Call[str]:
@@ -306,4 +306,5 @@ def _job_id(body: Any) -> str:
 
 
 def _part(name: str) -> str:
-    return quote(name, safe="")
+    """A name as one part of a path. HTTP libraries resolve `.` and `..`, so that another thing would be named."""
+    return name.replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

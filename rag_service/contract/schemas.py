@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, field_validator
 
 from decoder.drafter_names import DrafterName
 from rag_service.contract.collections import joined
-from rag_service.contract.id_patterns import COLLECTION, TOKEN_ID, DocumentId, SessionId
+from rag_service.contract.id_patterns import COLLECTION, TOKEN_ID, DocumentId, NewDocumentId, SessionId
 from rag_service.contract.json_body import RequestBody, at_most
 from workers.broker.messages import Abstain
 from workers.broker.sampling import MOST_TOKENS, SEED_LIMIT, SamplingFields, Stop
@@ -214,7 +214,7 @@ class RenameCollection(RequestBody):
 class TextDocument(RequestBody):
     """A document as text. It replaces a document with the same id; the default id is a hash of the text."""
 
-    id: DocumentId | None = None
+    id: NewDocumentId | None = None
     title: Annotated[str, Field(min_length=1, max_length=500)] | None = None
     text: str = Field(min_length=1)
     metadata: Annotated[dict[str, Any], Field(max_length=64), at_most(64)] = Field(default_factory=dict)
@@ -227,7 +227,7 @@ class AddDocuments(RequestBody):
 class UploadedDocument(RequestBody):
     """What a form says of one of its files."""
 
-    id: DocumentId | None = Field(default=None, description="Default: made from the file's name.")
+    id: NewDocumentId | None = Field(default=None, description="Default: made from the file's name.")
     title: Annotated[str, Field(min_length=1, max_length=500)] | None = Field(
         default=None, description="Default: the file's own."
     )

@@ -37,4 +37,4 @@ def extras(answer: Answer) -> dict[str, Any]:
 
 def document_url(base_url: str, collection: str, document_id: str) -> str:
     """Args: base_url: where this service is reached, ending with a slash."""
-    return f"{base_url}v1/collections/{quote(collection, safe='')}/documents/{quote(document_id)}"
+    return f"{base_url}v1/collections/{quote(collection, safe='')}/documents/{quote(document_id, safe='')}"

@@ -86,8 +86,14 @@ export const asProblem = (error) => error instanceof Problem ? error : new Probl
   detail: t("{error} Reload the page; nothing is lost.", { error: error?.message ?? error }),
 });
 
-export const part = encodeURIComponent;
+/** A name as one part of a path. Browsers resolve `.` and `..`, so that a request would be about something else. */
+export function part(name) {
+  if (name === "." || name === "..") {
+    throw new Problem({ detail: t("The page cannot address “{name}”; use `rag docs` on the command line.", { name }) });
+  }
+  return encodeURIComponent(name);
+}
 
 export function documentPath(collection, documentId) {
-  return `v1/collections/${part(collection)}/documents/${documentId.split("/").map(part).join("/")}`;
+  return `v1/collections/${part(collection)}/documents/${part(documentId)}`;
 }

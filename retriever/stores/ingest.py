@@ -50,10 +50,13 @@ _NOT_IN_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff\ufffd]"
 def document_id(source: SourceDocument) -> str:
     """The id of a source's document: its own `document_id`, else one made from its name, else from its text.
 
-    Raises UnreadableDocument unless `document_id` is 1 to 200 printable characters without '/' and outer spaces.
+    Raises UnreadableDocument unless `document_id` is 1 to 200 printable characters without '/' and outer spaces, and
+    neither `.` nor `..`.
     """
     own = source.document_id
     if own is not None:
+        if own in (".", ".."):  # of a path, these name something else
+            raise UnreadableDocument("the id must be neither '.' nor '..'; give it another one")
         if not own.isprintable() or "/" in own or own != own.strip() or not 1 <= len(own) <= 200:
             raise UnreadableDocument("the id must be 1 to 200 printable characters, without '/' and outer spaces")
         return own

@@ -301,4 +301,5 @@ export default {
   "The key “{name}”, shown only now": "Der Schlüssel „{name}“, nur jetzt zu sehen",
   "The key “{name}” was revoked.": "Der Schlüssel „{name}“ wurde widerrufen.",
   "Use this key": "Diesen Schlüssel verwenden",
+  "The page cannot address “{name}”; use `rag docs` on the command line.": "Die Seite kann „{name}“ nicht ansprechen; nehmen Sie `rag docs` auf der Kommandozeile.",
 };

@@ -301,4 +301,5 @@ export default {
   "The key “{name}”, shown only now": "De sleutel “{name}”, alleen nu te zien",
   "The key “{name}” was revoked.": "De sleutel “{name}” is ingetrokken.",
   "Use this key": "Deze sleutel gebruiken",
+  "The page cannot address “{name}”; use `rag docs` on the command line.": "De pagina kan “{name}” niet aanspreken; gebruik `rag docs` op de opdrachtregel.",
 };

@@ -89,3 +89,11 @@ def test_no_key_is_made_of_what_could_name_another(name: str) -> None:
             make("default", name)
         with pytest.raises(ValueError, match="is no id"):
             make(name, "x")
+
+
+@pytest.mark.parametrize("path", ["/v1/collections/animals/", "/v1/collections/animals/documents/", "/v1/sessions/"])
+async def test_a_path_with_a_slash_at_its_end_is_no_shorter_path(client: httpx.AsyncClient, path: str) -> None:
+    for method in ("DELETE", "GET"):
+        answer = await client.request(method, path)
+        assert (answer.status_code, answer.headers.get("location")) == (404, None)
+    assert (await client.get("/v1/collections/animals")).status_code == 200

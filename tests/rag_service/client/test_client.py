@@ -369,7 +369,7 @@ def test_names_are_written_into_paths_as_they_are() -> None:
         for call in (lambda: rag.document("c", "folder/a b?.md"), lambda: rag.collection("../x"), lambda: rag.job("#")):
             with pytest.raises(NotFound):
                 call()
-    assert seen == [b"/v1/collections/c/documents/folder/a%20b%3F.md", b"/v1/collections/..%2Fx", b"/v1/jobs/%23"]
+    assert seen == [b"/v1/collections/c/documents/folder%2Fa%20b%3F.md", b"/v1/collections/..%2Fx", b"/v1/jobs/%23"]
 
 
 def test_what_is_no_address_is_said_to_be_none() -> None:

@@ -180,3 +180,15 @@ def test_both_clients_have_the_same_calls() -> None:
         return {name for name in dir(kind) if not name.startswith("_")}
 
     assert calls(RagClient) == calls(AsyncRagClient)
+
+
+@pytest.mark.parametrize("dots", [".", "..", "../../animals", "../../../v1/collections/animals"])
+def test_an_id_of_dots_names_a_document_and_nothing_above_it(live_url: str, dots: str) -> None:
+    with RagClient(live_url) as rag:
+        before = rag.collection("animals").documents
+        for call in (rag.document, rag.delete_document):
+            with pytest.raises(NotFound):
+                call("animals", dots)
+        with pytest.raises(InvalidRequest, match=r"'\.\.'|without '/'"):
+            rag.ingest("animals", texts=[{"id": dots, "text": "Nothing."}])
+        assert rag.collection("animals").documents == before
