@@ -12,7 +12,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Literal
 
 from markdown_it import MarkdownIt
@@ -28,6 +28,13 @@ _MARKDOWN.core.ruler.enableOnly(["normalize", "block"])
 MAX_HEADING = 200
 """Characters of a heading, and of a table's header row."""
 
+LONG_TABLE = 64
+"""Rows of a table before those that are left out."""
+LONG_ROW = 10_000
+"""Characters of a row of which the first cells are enough."""
+MOST_CELLS = 100
+
+_DIVIDER = re.compile(r"\|[ \t:|-]*-[ \t:|-]*")
 _BAR = re.compile(r"(?<!\\)\|")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 _TABLE = re.compile(r"\| .*\n\|(?: ---+ \|)+$", re.MULTILINE)
@@ -79,20 +86,40 @@ def header_row(raw: str) -> str:
     return row if len(row) <= MAX_HEADING else row[: MAX_HEADING + 1].rpartition(" | ")[0].strip(" |")
 
 
-def _line_starts(text: str) -> list[int]:
-    starts = [0]
-    position = text.find("\n")
-    while position >= 0:
-        starts.append(position + 1)
-        position = text.find("\n", position + 1)
-    return starts
+def _telling_lines(text: str) -> tuple[list[str], list[int]]:
+    """The lines by which a text's blocks are found, and where each begins.
+
+    The parser makes some objects for each cell, hundreds of times the size of a large table. So the rows within long
+    tables are left out, and of very long rows the cells after the first ones.
+    """
+    lines = text.split("\n")
+    rows = [line.startswith("|") for line in lines]
+    found: list[str] = []
+    starts: list[int] = []
+    start = run = 0
+    for number, line in enumerate(lines):
+        run = run + 1 if rows[number] else 0
+        following = lines[number + 1 : number + 2]
+        inside = run > LONG_TABLE and bool(following) and rows[number + 1]
+        if not inside or any(map(_DIVIDER.fullmatch, (line, *following))):
+            found.append(line if run == 0 or len(line) < LONG_ROW else _begun(line))
+            starts.append(start)
+        start += len(line) + 1
+    return found, starts
+
+
+def _begun(row: str) -> str:
+    """The first cells of a row."""
+    bars = [bar.start() for bar in islice(_BAR.finditer(row), MOST_CELLS + 1)]
+    return row[: bars[-1] + 1]
 
 
 def _markdown_blocks(text: str) -> Iterator[Block]:
     skipped = front_matter.end(text)
-    starts = [skipped + start for start in _line_starts(text[skipped:])]
+    lines, starts = _telling_lines(text[skipped:])
+    starts = [skipped + start for start in starts]
     starts.append(len(text) + 1)
-    tokens = _MARKDOWN.parse(text[skipped:])
+    tokens = _MARKDOWN.parse("\n".join(lines))
     covered = 0
     for index, token in enumerate(tokens):
         if token.level or not token.map or token.nesting < 0:

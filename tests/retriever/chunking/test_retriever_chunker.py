@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from retriever.chunking import blocks as blocks_module
 from retriever.chunking import front_matter
 from retriever.chunking.chunker import FULL, MAX_BYTES, TARGET_BYTES, chunk, embedding_text, size_in_tokens
 from retriever.parsing.text import clean
@@ -252,3 +253,26 @@ def test_a_wide_header_row_is_cut_between_cells() -> None:
     *_, last = chunk(f"| {header} |\n|{'---|' * 40}\n{rows}")
     assert last.heading[0].endswith(f"Column number {last.heading[0].count('|')}")
     assert 150 < len(last.heading[0]) <= 200
+
+
+ROW_LINES = [
+    *("| a | b |", "|---|---|", "| - | : |", "|x", "| `c | d` |", "  | a |", "a | b", "--- | ---"),
+    *("", "text", "# Title", "```", "- item"),
+]
+
+
+@given(st.lists(st.sampled_from(ROW_LINES), max_size=40))
+def test_rows_that_are_left_out_of_long_tables_change_no_block(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    with pytest.MonkeyPatch.context() as patches:
+        patches.setattr(blocks_module, "LONG_TABLE", 10**9)
+        wanted = blocks_module.blocks(text, "markdown")
+        patches.setattr(blocks_module, "LONG_TABLE", 2)
+        assert blocks_module.blocks(text, "markdown") == wanted
+
+
+def test_a_very_wide_table_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(blocks_module, "LONG_ROW", 1000)
+    rows = [f"| {' | '.join(row)} |" for row in (map(str, range(500)), ["---"] * 500, ["x"] * 500)]
+    (block,) = blocks_module.blocks("\n".join(rows), "markdown")
+    assert (block.kind, block.start, block.end) == ("table", 0, len("\n".join(rows)))
