@@ -31,6 +31,13 @@ BUT = re.compile(rf"\W*(?:but|not|unless|aber|nicht|maar|niet|pero|no|{_EXCEPTIN
 """What a clause begins with that takes something away from what was said before."""
 
 
+_CONTRAST = re.compile(
+    r",?\s+(?:and|but|und|aber|en|maar|y|pero)\s+(?:not|nicht|niet|no)\b([^,.;:!?\n]*(?:\n[^,.;:!?\n]+)?)",
+    re.IGNORECASE,
+)
+"""What a sentence says not to be so, behind what it says: the no is to these words alone."""
+
+
 class Contradictions:
     """Of one question and its passages."""
 
@@ -54,7 +61,7 @@ class Contradictions:
             text = statement.row.says(words, {*asked.content, *words} if states else ())
             there = words_of(text)
         else:
-            text = self._half(words, text)
+            text = self._without_contrasts(words, self._half(words, text))
             there = words_of(text)
         excepted = self._excepted(claim, words, text)
         if excepted is not None:
@@ -74,6 +81,17 @@ class Contradictions:
         not lent; in the hall a rope costs 6 euros"."""
         of = self._question.vocabulary.of
         return next((half for half in text.split(";") if self._share(words, frozenset(of(half))) >= NEARLY), text)
+
+    def _without_contrasts(self, words: Sequence[str], text: str) -> str:
+        """A sentence without what it says not to be so in place of a claim: "two bags of rye and not of wheat"."""
+        claimed = frozenset(words)
+
+        def kept(contrast: re.Match[str]) -> str:
+            before = frozenset(self._question.vocabulary.of(text[: contrast.start()]))
+            other = [word for word in self._question.vocabulary.of(contrast[1]) if not near(word, before)]
+            return contrast[0] if not other or any(near(word, claimed) for word in other) else ""
+
+        return _CONTRAST.sub(kept, text)
 
     def _excepted(self, claim: Claim, words: Sequence[str], text: str) -> bool | None:
         """Whether a clause that makes an exception of some of a claim's words contradicts it: "closed, except on Easter

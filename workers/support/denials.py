@@ -58,6 +58,10 @@ ITEM = 4
 """Most words behind "except" that name the exception."""
 
 
+KIND = 3
+"""Fewest letters of a thing, and of what makes a kind of it: pea, nut."""
+
+
 class Denials:
     """Of one question and its passages."""
 
@@ -129,6 +133,8 @@ class Denials:
             return True
         if self._is_said_elsewhere(words, statement) or self._is_counted_elsewhere(words, statement):
             return True
+        if self._is_of_a_kind(words, statement):
+            return True
         if fact and counts_for_another(claim.said, self._question.words, statement.text):
             return True
         if self._conditional and self._question.condition.isdisjoint(statement.words):
@@ -179,6 +185,18 @@ class Denials:
         there, excepted = frozenset(of(" ".join(before))), frozenset(of(" ".join(behind)))
         alone = len(excepted) == 1  # nothing else of it is excepted, such as its evenings
         return any(near(word, excepted) and (alone or not near(word, there)) for word in self._question.content)
+
+    def _is_of_a_kind(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim names a thing in place of a kind of it that a sentence is about, and the passages have both:
+        nuts, of peanuts. English alone: in German, "die Karte" may be the Jahreskarte."""
+        if self._question.vocabulary.language != "en":
+            return False
+        others = statement.words.difference(words)
+        return any(
+            word in self._words and word not in statement.words and any(_is_kind(other, word) for other in others)
+            for word in words
+            if word not in self._question.asked
+        )
 
     def _is_extra(self, claim: Claim, statement: Statement) -> bool:
         """Whether a claim has a number of a sentence that is about what comes on top, which nobody asked for."""
@@ -330,3 +348,7 @@ class Denials:
     def _names_missing(self, statement: Statement) -> list[str]:
         """The names of the question that neither a statement nor the headings above it have."""
         return [name for name in self._question.names if not near(name, statement.words | statement.above)]
+
+
+def _is_kind(word: str, of: str) -> bool:
+    return word.endswith(of) and min(len(of), len(word) - len(of)) >= KIND

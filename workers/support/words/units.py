@@ -143,6 +143,11 @@ def measured(said: Sequence[str]) -> list[str]:
     return [usual_form(number) for number, behind in counted(said) if behind and behind[0] in _GROUPS]
 
 
+def priced_in(said: Sequence[str]) -> set[str]:
+    """The numbers that are amounts of money, in their usual form."""
+    return {usual_form(number) for number, behind in counted(said) if behind and behind[0] in CURRENCIES}
+
+
 def measures_another(said: Sequence[str], asked: Sequence[str]) -> bool:
     """Whether it was asked how deep something is, and a claim has numbers of other units alone: 45 minutes."""
     if not any(how in _HOW and what in _OF_LENGTH for how, what in pairwise(asked)):
