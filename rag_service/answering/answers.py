@@ -105,6 +105,7 @@ def present(
         passages_left=record["job"].passages_left,
         turns_left=record["job"].turns_left,
         turns_outdated=record["job"].outdated,
+        turns_unsupported=record["job"].unsupported,
         retrieval_query=record["job"].retrieval_query,
         search_note=OWN_WORDS.get(record["job"].not_rewritten),
         seed=record["seed"],

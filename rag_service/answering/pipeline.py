@@ -135,7 +135,7 @@ class Pipeline(Service):
         asking = [n for n, turn in enumerate(turns) if not self.templates.is_greeting(turn.question)]
         outdated = (await anyio.to_thread.run_sync(outdated_turns, self.library, turns)).intersection(asking)
         question, revised = QuestionInContext.in_session(request.question, session_id, turns), None
-        doubtful = False
+        doubtful, unsupported = False, frozenset[int]()
         last = asking[-1] if asking else -1
         if last >= 0 and last not in outdated and self.templates.is_revision(request.question):
             revised = turns[last].segments[-1]
@@ -147,6 +147,8 @@ class Pipeline(Service):
             points_back = retrieved.joined and retrieved.not_rewritten is None
             if turns and (points_back or takes_from_answer(asked, request.question, question.past)):
                 doubtful = await self._is_doubtful(turns[-1])
+            elif retrieved.stands_alone(request.question):
+                unsupported = frozenset([n for n in asking if n not in outdated and await self._is_doubtful(turns[n])])
         find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)
         template, support = await anyio.to_thread.run_sync(find)
         make = partial(
@@ -167,6 +169,7 @@ class Pipeline(Service):
             repetitions=self._repetitions,
             support=support,
             outdated=outdated,
+            unsupported=unsupported,
             revised=revised,
             doubtful=doubtful,
         )

@@ -98,10 +98,11 @@ async def _name_and_data(
     match event:
         case PassagesEvent():
             ids = {"answer_id": job.answer_id, "session_id": job.session_id}
-            dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left, "turns_outdated": job.outdated}
+            dropped = {"passages_left": job.passages_left, "turns_left": job.turns_left}
+            left_out = {"turns_outdated": job.outdated, "turns_unsupported": job.unsupported}
             searched = {"retrieval_query": job.retrieval_query, "search_note": OWN_WORDS.get(job.not_rewritten)}
             passages = [{**passage, "changed": False} for passage in event.passages or ()]  # just retrieved
-            return "passages", {**ids, **searched, **dropped, "passages": passages}
+            return "passages", {**ids, **searched, **dropped, **left_out, "passages": passages}
         case WaitingEvent():
             return "waiting", {"answers": event.answers}
         case PartsEvent():

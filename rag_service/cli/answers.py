@@ -101,6 +101,8 @@ def _say_search(passages: dict[str, Any], question: str | None) -> None:
             say_dim(f"The model's window is full: {count(dropped, noun)} dropped.")
     if outdated := passages.get("turns_outdated", 0):
         say_dim(f"Not read for this answer, since documents have changed: {count(outdated, 'earlier answer')}.")
+    if unsupported := passages.get("turns_unsupported", 0):
+        say_dim(f"Not read for this answer, since they have a warning: {count(unsupported, 'earlier answer')}.")
 
 
 def say_model(api: Api) -> None:

@@ -40,7 +40,7 @@ class Passages:
 
     `retrieval_query` is the search query: the question, or its rewriting; None without a search. `passages_left` and
     `turns_left` count the passages of earlier turns, and the earlier turns, that were dropped from the full window,
-    `turns_outdated` those left out because passages of theirs have changed.
+    `turns_outdated` those left out because passages of theirs have changed, `turns_unsupported` because of a warning.
     """
 
     id: str | None
@@ -51,6 +51,7 @@ class Passages:
     passages_left: int = 0
     turns_left: int = 0
     turns_outdated: int = 0
+    turns_unsupported: int = 0
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,8 @@ def typed(event: ServerEvent) -> Event | None:
     match event.name:
         case "passages":
             passages = tuple(PassageOut.model_validate(passage) for passage in data["passages"])
-            left = [int(data.get(name, 0)) for name in ("passages_left", "turns_left", "turns_outdated")]
+            counts = ("passages_left", "turns_left", "turns_outdated", "turns_unsupported")
+            left = [int(data.get(name, 0)) for name in counts]
             ids = data["answer_id"], data["session_id"]
             return Passages(event.id, *ids, passages, data.get("retrieval_query"), *left)
         case "token":

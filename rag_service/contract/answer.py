@@ -146,6 +146,11 @@ class Answer(ResponseBody):
         description="Earlier turns that were left out of the prompt because a passage that they were answered from was "
         "changed or deleted since.",
     )
+    turns_unsupported: int = Field(
+        default=0,
+        description="Earlier turns that were left out of the prompt because their answers have a warning, which a "
+        "model would repeat.",
+    )
     retrieval_query: str | None = Field(
         default=None,
         description="Query of the search for passages: the question, or its rewritten form. Null without a search.",

@@ -41,6 +41,7 @@ def response_metadata(answer: Answer, model: str) -> dict[str, Any]:
             "answer_id", "session_id", "turn", "collection", "citations", "passages", "support", "sentences",
             "answerable", "calibrated", "abstained", "grounded", "note", "finish_reason", "seed", "timings",
             "speculation", "retrieval_query", "search_note", "passages_left", "turns_left", "turns_outdated",
+            "turns_unsupported",
         }
     )  # fmt: skip
     return {"model_name": model, "model_provider": PROVIDER, **fields, "token_usage": answer.usage}

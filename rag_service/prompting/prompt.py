@@ -99,7 +99,7 @@ def build(
     whole: bool = False,
     notes: Sequence[Segment] = (),
     edited: Segment | None = None,
-    outdated: Collection[int] = (),
+    left_out: Collection[int] = (),
 ) -> Prompt:
     """The prompt of a new turn.
 
@@ -114,7 +114,7 @@ def build(
         whole: whether the passages are those of one document: they keep their order, and the last ones are dropped.
         notes: places of notes on a document, in place of passages.
         edited: the answer under edit, with its ids; None for a question.
-        outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
+        left_out: indexes of the turns that the prompt does not hold.
 
     Raises:
         ContextOverflow: the question does not fit even without passages and earlier turns.
@@ -126,7 +126,7 @@ def build(
     dropped = min(max((turn.gone for turn in turns), default=0), bare)
     dropped_before = dropped
     system = _contents(turns[0], True).system if turns else (content_segment("system", _system(template, grounded)),)
-    kept = [(n, turn) for n, turn in enumerate(turns) if n not in outdated]
+    kept = [(n, turn) for n, turn in enumerate(turns) if n not in left_out]
     shown_before = shown_in(turn for n, turn in kept if n >= bare)
 
     def assemble(bare: int, dropped: int, fits: int) -> Prompt:

@@ -42,6 +42,7 @@ def job(
     repetitions: Repetitions,
     support: Support | None,
     outdated: Collection[int] = (),
+    unsupported: Collection[int] = (),
     revised: Segment | None = None,
     doubtful: bool = False,
 ) -> GenerateJob:
@@ -57,6 +58,7 @@ def job(
         repetitions: when answers that repeat themselves end.
         support: how its support is found; None for an answer without it.
         outdated: indexes of the turns that the prompt leaves out, since documents that they rest on have changed.
+        unsupported: indexes of those that it leaves out, since their answers have a warning: a model repeats them.
         revised: the last answer, if the request only says how to write it; the passages are that answer's.
         doubtful: that answer has a warning.
 
@@ -74,7 +76,7 @@ def job(
         template=template,
         grounded=grounded,
         whole=retrieved.whole,
-        outdated=outdated,
+        left_out={*outdated, *unsupported},
         edited=revised,
     )
     built = build(retrieved.read, max_tokens=max_tokens)
@@ -98,6 +100,7 @@ def job(
         question=request.question,
         turn=len(turns),
         outdated=sum(n >= built.dropped_turns for n in outdated),
+        unsupported=sum(n >= built.dropped_turns for n in unsupported),
         sampling=sampling(request, max_tokens, repetitions.limit(bool(built.passages)), again),
         speculation=speculation(request, drafter),
         prediction=request.predicted,

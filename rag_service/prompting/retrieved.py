@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from rag_service.prompting.rewriting.follow_up import looks_back, names_nothing, needs_rewriting
+from retriever.languages import language_of
 from workers.broker.messages import NotRewritten, Stated
 
 
@@ -39,6 +41,15 @@ class Retrieved:
     def in_full(self, question: str) -> str:
         """A question as the model reads it: a follow-up in the words that stand alone, if it was rewritten."""
         return question if self.rewrite_ms is None or self.query is None or self.joined else self.query
+
+    def stands_alone(self, question: str) -> bool:
+        """Whether a question, as the model reads it, can be understood without the conversation."""
+        if self.joined or looks_back(question):
+            return False
+        if self.in_full(question) != question:
+            return True
+        left_as_it_is = self.rewrite_ms is not None and self.not_rewritten is None
+        return not needs_rewriting(question) and (left_as_it_is or not names_nothing(question, language_of(question)))
 
     @property
     def read(self) -> list[dict[str, Any]]:

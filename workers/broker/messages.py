@@ -262,6 +262,8 @@ class GenerateJob(Message):
     """Number of turns that this turn dropped."""
     outdated: int = Field(default=0, ge=0)
     """Number of turns that the prompt leaves out, since documents that they rest on have changed."""
+    unsupported: int = Field(default=0, ge=0)
+    """Number of turns that the prompt leaves out, since their answers have a warning."""
     upstream: str | None = None
     """The name of the model server that answers; None: the first one, or the worker's own engine."""
     rewrites: str | None = None

@@ -31,10 +31,10 @@ from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
 from workers.support.words.days import days_in, names_days_otherwise
 from workers.support.words.months import spans_in
-from workers.support.words.numbers import others
+from workers.support.words.numbers import others, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.states import says_no
-from workers.support.words.units import lacks_price
+from workers.support.words.units import lacks_price, priced_in
 from workers.support.words.word_forms import heads, near
 
 CONTRADICTED = 0.2
@@ -115,7 +115,8 @@ class Evidence:
     def of_answer(self, claims: Sequence[str]) -> list[Found]:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         found = self._of_answer(claims)
-        lacking = lacks_price(words_of(" ".join(claims)), self._question.words)
+        said = words_of(" ".join(claims))
+        lacking = lacks_price(said, self._question.words) or self._takes_for_price(said)
         return [replace(one, denied=one.denied or lacking or self._is_reduced(claims, one)) for one in found]
 
     def nearest(self) -> Statement | None:
@@ -251,6 +252,20 @@ class Evidence:
         there = self._by_place.get((found.passage, found.start))
         return there is not None and is_reduced_for_whom_was_asked(
             " ".join(claims), there, self._statements, self._question
+        )
+
+    def _takes_for_price(self, said: Sequence[str]) -> bool:
+        """Whether all amounts of an answer are numbers of the question, and none is one in the passages: "5 kg of rye
+        flour 1150 cost 1150 euros"."""
+        asked, priced = self._question, priced_in(said)
+        plain = {usual_form(word) for word in asked.words if word[0].isdigit()} - priced_in(asked.words)
+        return (
+            bool(priced)
+            and priced <= plain
+            and not any(
+                priced & priced_in(words_of(one.text)) or (one.row and one.row.has_in_named(priced, asked.columns))
+                for one in self._statements
+            )
         )
 
     def _lacks_reason(self, claim: str, found: Found) -> bool:

@@ -212,6 +212,10 @@ export class AnswerView {
       notes.push(t("Not read for this answer, since documents have changed: {answers}.",
         { answers: count(answer.turns_outdated, "{n} earlier answer", "{n} earlier answers") }));
     }
+    if (answer.turns_unsupported) {
+      notes.push(t("Not read for this answer, since they have a warning: {answers}.",
+        { answers: count(answer.turns_unsupported, "{n} earlier answer", "{n} earlier answers") }));
+    }
     if (restsOnChanged(answer.passages, passages)) {
       notes.push(t("A source of this answer was changed or deleted since. Ask again to read what the documents say now."));
     }

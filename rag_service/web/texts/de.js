@@ -112,6 +112,7 @@ export default {
   "{passages} of earlier turns no longer fit into the model's window.": "{passages} früherer Fragen passen nicht mehr in das Fenster des Modells.",
   "Of the oldest turns, {turns} no longer fit into the model's window.": "Von den ältesten Fragen passen {turns} nicht mehr in das Fenster des Modells.",
   "Not read for this answer, since documents have changed: {answers}.": "Für diese Antwort nicht gelesen, da sich Dokumente geändert haben: {answers}.",
+  "Not read for this answer, since they have a warning: {answers}.": "Für diese Antwort nicht gelesen, da sie eine Warnung haben: {answers}.",
   "{n} earlier answer": "{n} frühere Antwort",
   "{n} earlier answers": "{n} frühere Antworten",
   "A source of this answer was changed or deleted since. Ask again to read what the documents say now.": "Eine Quelle dieser Antwort wurde seither geändert oder gelöscht. Fragen Sie erneut, um zu lesen, was jetzt in den Dokumenten steht.",

@@ -112,6 +112,7 @@ export default {
   "{passages} of earlier turns no longer fit into the model's window.": "{passages} van eerdere vragen passen niet meer in het venster van het model.",
   "Of the oldest turns, {turns} no longer fit into the model's window.": "Van de oudste vragen passen er {turns} niet meer in het venster van het model.",
   "Not read for this answer, since documents have changed: {answers}.": "Niet gelezen voor dit antwoord, omdat documenten zijn gewijzigd: {answers}.",
+  "Not read for this answer, since they have a warning: {answers}.": "Niet gelezen voor dit antwoord, omdat ze een waarschuwing hebben: {answers}.",
   "{n} earlier answer": "{n} eerder antwoord",
   "{n} earlier answers": "{n} eerdere antwoorden",
   "A source of this answer was changed or deleted since. Ask again to read what the documents say now.": "Een bron van dit antwoord is sindsdien gewijzigd of verwijderd. Vraag opnieuw om te lezen wat er nu in de documenten staat.",

@@ -15,7 +15,7 @@ from workers.support.rules.other_values import is_valued_elsewhere
 from workers.support.statement import Statement
 from workers.support.words.asking import wants_reason
 from workers.support.words.polarity import negations
-from workers.support.words.units import measured, priced_in
+from workers.support.words.units import measured
 from workers.support.words.word_forms import near
 
 FOR = re.compile(
@@ -144,8 +144,7 @@ class RowDenials:
     def _is_of_another(self, claim: Claim, words: Sequence[str], row: Row) -> bool:
         """Whether a row has a claim's values where they were not asked for, or another yes or no than is claimed."""
         asked = self._question
-        priced = priced_in(claim.said) - priced_in(asked.words)  # "1150 euros", of rye flour 1150
-        own = [word for word in words if word not in asked.content or word in priced]
+        own = [word for word in words if word not in asked.content]
         answers_one = asked.double and row.has_in_named(own, asked.columns)  # what else it says, the other part asks
         elsewhere = row.is_elsewhere(own, asked.columns, asked.numbers) and not answers_one
         if elsewhere or self.compares(own, row) is False:
