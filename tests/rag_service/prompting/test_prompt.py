@@ -255,10 +255,10 @@ def test_a_passage_whose_document_was_replaced_is_shown_again(tokens: Tokens) ->
     assert not any(segment.kind == "passage" for segment in third.segments[third.new_from :]), "it is there already"
 
 
-def test_turns_whose_documents_have_changed_are_left_out(tokens: Tokens) -> None:
+def test_turns_are_left_out(tokens: Tokens) -> None:
     first = turn(make(tokens, "Old?", passages=[passage(1, "Old text.")]), 1, tokens, answer="Old answer.")
     second = turn(make(tokens, "Firm?", passages=[passage(2, "Firm text.")], turns=[first]), 2, tokens, "Firm answer.")
-    built = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first, second], outdated=[0])
+    built = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first, second], left_out=[0])
     text = "".join(segment.text for segment in built.segments)
     assert "Old" not in text
     assert [text.index(word) for word in ("Firm text", "Firm?", "Firm answer", "New text", "New?")] == sorted(
@@ -268,5 +268,5 @@ def test_turns_whose_documents_have_changed_are_left_out(tokens: Tokens) -> None
     assert built.passages_dropped == 0, "that counts what the window has no room for"
     assert built.segments[0].kind == "template"
     assert sum(segment.kind == "system" for segment in built.segments) == 1
-    alone = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first], outdated=[0])
+    alone = make(tokens, "New?", passages=[passage(1, "New text.")], turns=[first], left_out=[0])
     assert ids(alone, tokens) == ids(make(tokens, "New?", passages=[passage(1, "New text.")]), tokens)
