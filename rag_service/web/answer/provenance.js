@@ -134,6 +134,12 @@ export function headingsOf(passage) {
   return headings.at(-1)?.includes(" | ") ? headings.slice(0, -1) : headings;
 }
 
+/** The names of the columns of a table that goes on in a passage. */
+export function columnsOf(passage) {
+  const last = (passage.heading ?? "").split(" > ").at(-1);
+  return last.includes(" | ") ? last.split(" | ") : [];
+}
+
 /**
  * The place of a passage: the headings below the title, and the page. Before them the file, as the document's id names it,
  * if another document among `passages` has the same title.
