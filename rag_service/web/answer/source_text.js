@@ -31,7 +31,8 @@ export function textOf(document, text, classes, mark = null, base = 0) {
   const names = text === document.text ? columnsOf(document) : [];
   if (MARKDOWN.includes(format) || OUTLINED.includes(format)) {
     const nodes = withHead(text, names, 0, offsets, OUTLINED.includes(format));
-    return el("div", { class: `passage-text markdown ${classes}` }, ...nodes);
+    const flows = MARKDOWN.includes(format) ? "flowing " : ""; // where a line ends within a paragraph is no matter of its author
+    return el("div", { class: `passage-text markdown ${flows}${classes}` }, ...nodes);
   }
   const nodes = HEADED.includes(format) ? headed(text, names, offsets) : plain(text, 0, offsets);
   return el("div", { class: `passage-text ${classes}` }, ...nodes);

@@ -180,6 +180,20 @@ async def test_a_wide_table_scrolls_in_its_card(new_visit: Any, scene: Any, view
 
 @browsed
 @one_engine
+async def test_lines_of_a_paragraph_of_markdown_are_joined(visit: Any) -> None:
+    """They were ragged: broken where the file is, and where the window is. What they hold stays, so marks do, too."""
+    text = "One two\nthree\nfour.\n\n- five\n  six\n\nseven  \neight\n\n```\na\nb\n```\n\n<b>\nc\n</b>\n"
+    start = text.index("two\nthree")
+    for ending, lines in (("md", [1, 1, 2, 2, 3]), ("html", [3, 2, 2, 2, 3]), ("txt", [])):
+        script = SHOWN.replace("return {", 'document.getElementById("turns").replaceChildren(node); return {')
+        found = await visit.page.evaluate(script, [f"x.{ending}", text, [start, start + 9]])
+        assert found["marked"] == "two\nthree"
+        shown = await visit.page.locator("#turns :is(p, code, .passage-text:not(.markdown))").all_inner_texts()
+        assert [len(one.splitlines()) for one in shown] == lines if lines else shown == [text]
+
+
+@browsed
+@one_engine
 async def test_a_card_of_a_web_page_has_no_marks_of_its_reader(visit: Any, scene: Any, tmp_path: Path) -> None:
     page = visit.page
     (tmp_path / "garden.html").write_text(PAGE)
