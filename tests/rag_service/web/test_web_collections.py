@@ -162,10 +162,6 @@ async def test_the_page_says_which_names_a_collection_may_have(shelf: Any) -> No
         await expect(field).to_have_accessible_description("A name has letters from A to Z" + REST)
         await field.fill("shelf-2")
         await expect(told.filter(visible=True)).to_have_count(0)
-    await save.click()
-    await expect(dialog.get_by_text("In the collection “shelf-2”")).to_be_visible()
-    async with httpx.AsyncClient(base_url=shelf.url) as client:
-        assert (await client.delete("/v1/collections/shelf-2")).status_code == 204
 
 
 async def test_where_no_files_are_kept_none_is_offered(visit: Any) -> None:
