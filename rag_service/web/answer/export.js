@@ -1,20 +1,22 @@
 // An answer, or a conversation, as Markdown with the numbers of its sources. Pure, but for `save`.
 
 import { el } from "../dom.js";
-import { placeOf } from "./provenance.js";
+import { numbered, placeOf } from "./provenance.js";
 import { day, t } from "../language.js";
 
 /** An answer with the numbers of its citations in it, and its sources below. @param runs of provenance.js. */
 export function withSources(runs, passages) {
-  const last = new Map(runs.map((run, at) => [run.mark, at]));
+  const points = runs.flatMap(({ text: words }) => Array.from(words));
   const cited = new Set();
-  const text = runs.map(({ text: words, mark }, at) => {
-    const next = runs[at + 1]?.mark;
-    if (!mark?.cited || last.get(mark) !== at || (next?.cited && next.passage === mark.passage)) return words;
-    cited.add(mark.passage);
+  let [text, from] = ["", 0];
+  for (const { passage, end } of numbered(runs)) {
+    cited.add(passage);
+    const words = points.slice(from, end).join("");
     const space = /\s*$/.exec(words)[0]; // the number stands behind the last word
-    return `${words.slice(0, words.length - space.length)} [${mark.passage + 1}]${space}`;
-  }).join("");
+    text += `${words.slice(0, words.length - space.length)} [${passage + 1}]${space}`;
+    from = end;
+  }
+  text += points.slice(from).join("");
   if (!cited.size) return text;
   const sources = [...cited].sort((a, b) => a - b).map((index) => {
     const passage = passages[index];

@@ -125,7 +125,7 @@ class Renderer {
   _raw(node, block = false) {
     const { start, end } = node.position;
     const nodes = this._aligned(this._text.slice(start.offset, end.offset), start.offset, end.offset, true);
-    return block ? [el("p", {}, ...nodes)] : nodes;
+    return block ? [el("p", { class: "raw" }, ...nodes)] : nodes;
   }
 
   /**

@@ -48,19 +48,41 @@ export function runs(points, spans, citations, passages, earlier = () => null) {
   return result;
 }
 
+const digit = (points, at) => /\p{N}/u.test(points[at] ?? "");
+const inWord = (points, at) => IN_WORDS.test(points[at] ?? "")
+  || (/[.,]/.test(points[at] ?? "") && digit(points, at - 1) && digit(points, at + 1));
+
 /** Whether a stretch has a whole word, or a character of a script without spaces, or a picture: a part of a word, such
  * as a digit of a number, says nothing of where it is from. */
 function hasWord(points, start, end) {
-  const digit = (at) => /\p{N}/u.test(points[at] ?? "");
-  const inWord = (at) => IN_WORDS.test(points[at] ?? "") || (/[.,]/.test(points[at] ?? "") && digit(at - 1) && digit(at + 1));
   for (let at = start; at < end; at++) {
-    if (WHOLE.test(points[at]) && !digit(at)) return true;
-    if (!inWord(at) || inWord(at - 1)) continue;
+    if (WHOLE.test(points[at]) && !digit(points, at)) return true;
+    if (!inWord(points, at) || inWord(points, at - 1)) continue;
     let past = at + 1;
-    while (inWord(past)) past++;
+    while (inWord(points, past)) past++;
     if (past <= end) return true;
   }
   return false;
+}
+
+/** The end of the word that goes on at a place, else that place. */
+function wordEnd(points, end) {
+  const goesOn = (at) => inWord(points, at) || /\p{M}/u.test(points[at] ?? "")
+    || (/['’]/.test(points[at] ?? "") && IN_WORDS.test(points[at + 1] ?? ""));
+  let past = end;
+  if (IN_WORDS.test(points[end - 1] ?? "")) while (goesOn(past) && !WHOLE.test(points[past])) past++;
+  return past;
+}
+
+/** The runs behind which the number of their passage stands: {number, passage, end}, `end` of the word that each ends with or in. */
+export function numbered(runsOfAnswer) {
+  const points = runsOfAnswer.flatMap(({ text }) => Array.from(text));
+  const last = new Map(runsOfAnswer.map(({ mark }, number) => [mark, number]));
+  return runsOfAnswer.flatMap(({ mark, end }, number) => {
+    const next = runsOfAnswer[number + 1]?.mark;
+    if (!mark?.cited || last.get(mark) !== number || (next?.cited && next.passage === mark.passage)) return [];
+    return [{ number, passage: mark.passage, end: wordEnd(points, end) }];
+  });
 }
 
 const key = (one) => `${one.collection ?? ""}\n${one.chunk_id}`;
@@ -132,6 +154,12 @@ const KINDS = {
 export function headingsOf(passage) {
   const headings = (passage.heading ?? "").split(" > ").filter(Boolean);
   return headings.at(-1)?.includes(" | ") ? headings.slice(0, -1) : headings;
+}
+
+/** The names of the columns of a table that goes on in a passage. */
+export function columnsOf(passage) {
+  const last = (passage.heading ?? "").split(" > ").at(-1);
+  return last.includes(" | ") ? last.split(" | ") : [];
 }
 
 /**

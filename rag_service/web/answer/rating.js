@@ -4,6 +4,7 @@ import { asProblem, json } from "../api.js";
 import { announce, button, el, freshId, problemBox } from "../dom.js";
 import { t } from "../language.js";
 
+const MAC = /Mac|iP(hone|ad|od)/.test(navigator.platform);
 const NAMES = { up: "Good answer", down: "Bad answer" };
 
 export class Rating {
@@ -69,10 +70,12 @@ export class Rating {
       event.preventDefault();
       const { rating } = this._given;
       if (await this._send("POST", { rating, comment: input.value })) {
-        this._close(el("p", { class: "aside", text: input.value.trim()
-          ? t("Thank you. The operator can read your comment.") : t("Thank you for the feedback.") }));
+        const said = input.value.trim() ? t("Sent, thank you. The operator can read your comment.") : t("Thank you for the feedback.");
+        announce(said);
+        this._close(el("p", { class: "aside sent", text: said }));
       }
     }, onkeydown: (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
       if (event.key !== "Escape" || event.isComposing) return;
       event.stopPropagation();
       this._close();
@@ -80,7 +83,8 @@ export class Rating {
     el("label", { for: field, text: this._given.rating === "up" ? t("What was good? (optional)") : t("What was wrong? (optional)") }),
     input,
     el("p", { class: "place", text: t("The question and the answer are kept with it, for the operator of this service.") }),
-    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Send") }),
+    el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Send comment") }),
+      el("span", { class: "place with-keys", text: t(MAC ? "or ⌘+Enter" : "or Ctrl+Enter") }),
       button(t("No comment"), () => this._close(), { class: "quiet" })));
     this.form.replaceChildren(form);
     form.scrollIntoView({ block: "nearest" });

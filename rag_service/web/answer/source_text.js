@@ -3,6 +3,7 @@
 
 import { el } from "../dom.js";
 import { rendered } from "./markdown.js";
+import { columnsOf } from "./provenance.js";
 
 /** Endings of files that are Markdown themselves. */
 const MARKDOWN = ["md", "markdown", "ipynb"];
@@ -20,19 +21,20 @@ export function ending({ document_id: id, name = "" }) {
 }
 
 /**
- * @param document that the text is of: {document_id, name?}. @param classes of the element.
+ * @param document that the text is of: {document_id, name?}; a passage, if the text is its own, also has the names of the
+ *   columns of a table that goes on in it: {text, heading}. @param classes of the element.
  * @param mark of provenance.js, or null. @param base is added to its offsets.
  */
 export function textOf(document, text, classes, mark = null, base = 0) {
   const format = text.length > LONGEST ? null : ending(document);
-  const offsets = mark?.from === undefined || mark.from === null ? [0, 0] : [mark.from + base, mark.to + base];
+  const offsets = mark?.from === undefined || mark.from === null ? [0, 0] : [Math.max(0, mark.from + base), mark.to + base];
+  const names = text === document.text ? columnsOf(document) : [];
   if (MARKDOWN.includes(format) || OUTLINED.includes(format)) {
-    const head = headOf(text);
-    const nodes = rendered(head + text, (value, at) => marked(value, at.map((place) => place - head.length), offsets),
-      { outline: OUTLINED.includes(format) });
-    return el("div", { class: `passage-text markdown ${classes}` }, ...nodes);
+    const nodes = withHead(text, names, 0, offsets, OUTLINED.includes(format));
+    const flows = MARKDOWN.includes(format) ? "flowing " : ""; // where a line ends within a paragraph is no matter of its author
+    return el("div", { class: `passage-text markdown ${flows}${classes}` }, ...nodes);
   }
-  const nodes = HEADED.includes(format) ? headed(text, offsets) : plain(text, 0, offsets);
+  const nodes = HEADED.includes(format) ? headed(text, names, offsets) : plain(text, 0, offsets);
   return el("div", { class: `passage-text ${classes}` }, ...nodes);
 }
 
@@ -57,13 +59,12 @@ function marked(value, at, [from, to]) {
 }
 
 /** The nodes of a text whose lines that begin with `#` are headings; a sign before which stands a backslash is none. Rows of a table are one. */
-function headed(text, offsets) {
+function headed(text, names, offsets) {
   const nodes = [];
   let place = 0;
   for (const line of text.split(/(?<=\n)(?!(?<=^\| .* \|\n)\|)/m)) {
     if (/^\| .* \|$/m.test(line.split("\n", 1)[0])) {
-      const [head, start] = [headOf(line), place];
-      nodes.push(...rendered(head + line, (value, at) => marked(value, at.map((one) => one - head.length + start), offsets), { outline: true }));
+      nodes.push(...withHead(line, place ? [] : names, place, offsets, true));
       place += Array.from(line).length;
       continue;
     }
@@ -76,10 +77,18 @@ function headed(text, offsets) {
   return nodes;
 }
 
-/** What a text that begins between two rows of a table lacks: an empty header. */
-function headOf(text) {
+/** The nodes of Markdown, below a header where it begins between two rows of a table. @param start its place. */
+function withHead(text, names, start, offsets, outline) {
+  const head = headOf(text, names);
+  const before = Array.from(head).length - start;
+  return rendered(head + text, (value, at) => marked(value, at.map((place) => place - before), offsets), { outline });
+}
+
+/** What a text that begins between two rows of a table lacks: its header. @param names of its columns; without them it is empty. */
+function headOf(text, names) {
   const [first, second = ""] = text.split("\n", 2);
   if (!/^\| .* \|$/.test(first) || /^\|( *:?-+:? *\|)+$/.test(second)) return "";
   const columns = first.replaceAll("\\|", "").split("|").length - 2;
-  return `|${"  |".repeat(columns)}\n|${" --- |".repeat(columns)}\n`;
+  const cells = names.length === columns ? names : Array(columns).fill("");
+  return `| ${cells.join(" | ")} |\n|${" --- |".repeat(columns)}\n`;
 }

@@ -72,6 +72,8 @@ export class Sources {
     const active = this._list.querySelector(".active");
     if (!active) return;
     const target = active.querySelector("mark") ?? active;
+    const table = target.closest(".table");
+    if (table) table.scrollLeft = Math.max(0, edge(target, "right") - edge(table, "right") + 12);
     const room = this._list.clientHeight;
     const top = target.getBoundingClientRect().top - this._list.getBoundingClientRect().top + this._list.scrollTop;
     const head = active.offsetTop;
@@ -103,6 +105,8 @@ export class Sources {
     return card;
   }
 }
+
+const edge = (element, side) => element.getBoundingClientRect()[side];
 
 /** A card for words that come from no passage. */
 function cardOfOther(mark, earlier) {

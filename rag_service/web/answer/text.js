@@ -2,7 +2,7 @@
 
 import { el, freshId } from "../dom.js";
 import { reconcile, rendered } from "./markdown.js";
-import { described, runs } from "./provenance.js";
+import { described, numbered, runs } from "./provenance.js";
 import { t } from "../language.js";
 
 const FOCUSABLE = 12; // code points from which uncited runs can be reached with the keyboard
@@ -55,18 +55,21 @@ export class AnswerText {
     const owner = new Int32Array(this.points.length + 1).fill(-1);
     this.runs.forEach((run, number) => run.mark && owner.fill(number, run.start, run.end));
     const made = new Map(); // the elements of each run: one, or more where it has bold words, cells, ...
-    const fresh = rendered(this.text, (value, at) => this._words(Array.from(value), at, owner, made));
-    this._number(made);
+    const leaves = []; // all nodes of words, [node, its place], in their order
+    const numbers = numbered(this.runs);
+    const ends = new Set(numbers.map(({ end }) => end));
+    const fresh = rendered(this.text, (value, at) => this._words(Array.from(value), at, owner, ends, made, leaves));
+    this._number(numbers, made, leaves);
     reconcile(this._body, fresh);
   }
 
-  /** The nodes of some words. */
-  _words(points, at, owner, made) {
+  /** The nodes of some words; none goes beyond one of `ends`. */
+  _words(points, at, owner, ends, made, leaves) {
     const nodes = [];
     for (let from = 0; from < points.length;) {
       const number = owner[at[from]];
       let to = from + 1;
-      while (to < points.length && owner[at[to]] === number) to++;
+      while (to < points.length && owner[at[to]] === number && !ends.has(at[to])) to++;
       const text = points.slice(from, to).join("");
       if (number < 0) nodes.push(document.createTextNode(text));
       else {
@@ -75,6 +78,7 @@ export class AnswerText {
         made.set(number, [...before, node]);
         nodes.push(node);
       }
+      leaves.push([nodes.at(-1), at[from]]);
       from = to;
     }
     return nodes;
@@ -101,18 +105,18 @@ export class AnswerText {
     return element;
   }
 
-  /** Puts the number of its passage behind the last words of each cited mark. */
-  _number(made) {
-    const last = new Map(this.runs.map((run, number) => [run.mark, number]));
-    for (const [number, elements] of made) {
+  /** Puts the number of its passage behind the last words of each cited mark, and never into a word. */
+  _number(numbers, made, leaves) {
+    for (const { number, end } of [...numbers].reverse()) { // of two behind one word, the later one is put first
       const { mark } = this.runs[number];
-      const next = this.runs[number + 1]?.mark;
-      if (mark.cited === null || last.get(mark) !== number || (next?.cited && next.passage === mark.passage)) continue;
-      if (elements.at(-1).closest("pre")) continue; // code stays as it is
+      const words = made.get(number)?.at(-1);
+      if (!words || words.closest("pre")) continue; // code stays as it is
+      let at = leaves.findIndex(([node]) => node === words);
+      while (leaves[at + 1]?.[1] < end) at++;
       const sup = el("sup", { class: `number ${tint(mark)}`, "aria-hidden": "true", text: mark.passage + 1,
-        onclick: () => this._onsource(mark, this.passages, elements.at(-1)) });
-      sup.key = elements.at(-1).key;
-      elements.at(-1).after(sup);
+        onclick: () => this._onsource(mark, this.passages, words) });
+      sup.key = words.key;
+      leaves[at][0].after(sup);
     }
   }
 

@@ -2,14 +2,15 @@
 
 import { asProblem, documentPath, json, part, Problem } from "../api.js";
 import { announce, button, confirmButton, el, problemBox, sheet } from "../dom.js";
+import { acceptDrops } from "./drops.js";
 import { DocumentList } from "./list.js";
+import { nameField } from "./name.js";
 import { UploadProgress } from "./progress.js";
 import { Reading } from "./reading.js";
 import { replace } from "./upload.js";
 import { count, t } from "../language.js";
 
 const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
-const NAME = "[A-Za-z0-9][A-Za-z0-9_\\-]{0,63}";
 
 export class Documents {
   /** @param renamed() is called after a collection was renamed */
@@ -33,16 +34,16 @@ export class Documents {
       replace: (one, file) => this._replace(one, file),
       remove: (one) => this._remove(one),
     });
-    this._whole = el("div", { class: "row writes" });
-    this._name = nameInput("new-collection");
+    this._whole = el("div", { class: "row whole-collection writes" });
+    this._name = nameField("new-collection");
     this._problem = el("div", {});
     this._items = [];
-    const create = el("form", { class: "row new-collection writes", onsubmit: (event) => this._create(event) },
-      el("label", { for: "new-collection", text: t("New collection") }), this._name,
-      el("button", { type: "submit", class: "quiet", text: t("Create") }));
-    this._dialog = sheet("documents", t("Documents"),
-      this._place, this._outcome, this._files, this._drop, this._progress, this._list.element, create, this._whole, this._problem);
-    this._acceptDrops(this._dialog);
+    const create = el("form", { class: "row new-collection writes", novalidate: true, onsubmit: (event) => this._create(event) },
+      el("label", { for: "new-collection", text: t("New collection") }), this._name.input,
+      el("button", { type: "submit", class: "quiet", text: t("Create") }), this._name.trouble);
+    this._dialog = sheet("documents", t("Documents"), this._place, this._whole, create, this._problem, this._outcome,
+      this._files, this._drop, this._progress, this._list.element);
+    acceptDrops(() => this._collections.name ?? "default", (files) => this.upload(files));
   }
 
   async open() {
@@ -113,27 +114,26 @@ export class Documents {
 
   /** A button with a form that takes the place of the whole row until it is cancelled. */
   _renameButton(name) {
-    const input = nameInput("renamed-collection");
-    const form = el("form", { class: "row new-collection", onsubmit: (event) => this._rename(event, name, input.value.trim()) },
-      el("label", { for: "renamed-collection", text: t("New name") }), input,
+    const field = nameField("renamed-collection");
+    const form = el("form", { class: "row new-collection", novalidate: true, onsubmit: (event) => this._rename(event, name, field) },
+      el("label", { for: "renamed-collection", text: t("New name") }), field.input,
       el("button", { type: "submit", class: "quiet", text: t("Rename") }),
       button(t("Cancel"), () => {
         this._whole.replaceChildren(...buttons);
         pressed.focus();
-      }, { class: "quiet" }));
+      }, { class: "quiet" }), field.trouble);
     let buttons = [];
     const pressed = button(t("Rename this collection"), () => {
       buttons = [...this._whole.children];
       this._whole.replaceChildren(form);
-      input.value = name;
-      input.select();
-      input.focus();
+      field.show(name);
     }, { class: "quiet" });
     return pressed;
   }
 
-  async _rename(event, name, renamed) {
+  async _rename(event, name, field) {
     event.preventDefault();
+    const renamed = field.read();
     if (!renamed || renamed === name) return;
     try {
       await json("PATCH", `v1/collections/${part(name)}`, { body: { name: renamed } });
@@ -177,11 +177,11 @@ export class Documents {
 
   async _create(event) {
     event.preventDefault();
-    const name = this._name.value.trim();
+    const name = this._name.read();
     if (!name) return;
     try {
       await json("POST", "v1/collections", { body: { name } });
-      this._name.value = "";
+      this._name.input.value = "";
       this._problem.replaceChildren();
       await this._collections.load();
       this._collections.choose(name);
@@ -229,28 +229,4 @@ export class Documents {
     this._collections.choose("default");
     return "default";
   }
-
-  _acceptDrops(element) {
-    const over = (event) => {
-      if (!event.dataTransfer?.types.includes("Files")) return;
-      event.preventDefault();
-      this._drop.classList.toggle("over", event.type === "dragover");
-    };
-    for (const target of [element, document.body]) {
-      target.addEventListener("dragover", over);
-      target.addEventListener("dragleave", over);
-    }
-    document.body.addEventListener("drop", (event) => {
-      if (!event.dataTransfer?.files.length) return;
-      event.preventDefault();
-      if (document.documentElement.dataset.role === "reader") return;
-      this._drop.classList.remove("over");
-      this.upload([...event.dataTransfer.files]);
-    });
-  }
-}
-
-function nameInput(id) {
-  return el("input", { id, required: true, pattern: NAME, maxlength: "64", autocomplete: "off", spellcheck: "false",
-    title: t("Letters, digits, - and _; a letter or digit first") });
 }

@@ -3,7 +3,7 @@
 import { asProblem, json } from "../api.js";
 import { button, byId, el, problemBox, sheet } from "../dom.js";
 import { t } from "../language.js";
-import { Keys } from "./keys.js";
+import { Keys, roleName } from "./keys.js";
 
 export class Account {
   constructor() {
@@ -12,9 +12,9 @@ export class Account {
     this._rights = el("p", { class: "place" });
     this._trouble = el("div", {});
     this._keys = new Keys();
-    this._atProvider = button("", () => this._signOut("sign-in/oidc/sign-out"));
+    this._atProvider = button("", () => this._signOut("sign-in/oidc/sign-out"), { class: "outlined" });
     this._dialog = sheet("account", t("Account"), this._name, this._rights,
-      el("div", { class: "row" }, button(t("Sign out"), () => this._signOut()), this._atProvider),
+      el("div", { class: "row ways-out" }, button(t("Sign out"), () => this._signOut(), { class: "outlined" }), this._atProvider),
       this._trouble, this._keys.element);
     this._opener.addEventListener("click", () => this._open());
     this._dialog.addEventListener("close", () => this._keys.forget());
@@ -34,7 +34,7 @@ export class Account {
       : person ? t("You are {person}, signed in with the key “{key}”.", { person, key: keyName })
       : keyName ? t("You are signed in with the key “{key}”.", { key: keyName })
         : t("You are signed in with this service's own key.");
-    this._rights.textContent = [t("Tenant {tenant}", { tenant }), role,
+    this._rights.textContent = [t("Tenant {tenant}", { tenant }), roleName(role),
       collections ? collections.join(", ") : t("all collections")].join(" · ");
     this._atProvider.hidden = !provider;
     this._atProvider.textContent = t("Sign out here and at {provider}", { provider });

@@ -4,11 +4,15 @@ import { asProblem, json, part } from "../api.js";
 import { announce, button, confirmButton, el, problemBox } from "../dom.js";
 import { region, t, when as timeOf } from "../language.js";
 
-const ROLES = [
-  ["reader", "reader: asks and reads"],
-  ["editor", "editor: also changes documents"],
-  ["admin", "admin: everything, keys too"],
-];
+/** What each role may do. */
+const ROLES = {
+  reader: "Asks and reads",
+  editor: "Changes documents, too",
+  admin: "Does everything, creates keys too",
+};
+
+/** A role as the API calls it, and in the page's language. */
+export const roleName = (role) => (t(role) === role ? role : `${role} (${t(role)})`);
 
 export class Keys {
   constructor() {
@@ -16,17 +20,21 @@ export class Keys {
       placeholder: t("What it is for") });
     this._person = el("input", { id: "key-person", maxlength: "64", autocomplete: "off", spellcheck: "false",
       placeholder: t("From the name") });
-    this._role = el("select", { id: "key-role" }, ...ROLES.map(([value, text]) => el("option", { value, text: t(text) })));
+    this._role = el("select", { id: "key-role", "aria-describedby": "key-role-about" },
+      ...Object.keys(ROLES).map((value) => el("option", { value, text: roleName(value) })));
+    const rights = () => t(ROLES[this._role.value]);
+    const role = field(t("Role"), this._role, rights());
+    this._role.addEventListener("change", () => { role.lastChild.textContent = rights(); });
     this._collections = el("input", { id: "key-collections", autocomplete: "off", spellcheck: "false",
-      placeholder: t("All that you see; else names with commas") });
+      placeholder: t("All that you see"), "aria-describedby": "key-collections-about" });
     this._created = el("div", { role: "status" });
     this._list = el("ul", { class: "document-list", "aria-label": t("Keys") });
     const form = el("form", { class: "new-key", onsubmit: (event) => {
       event.preventDefault();
       this._create();
     } },
-    field(t("Name"), this._name), field(t("Person"), this._person), field(t("Role"), this._role),
-    field(t("Collections"), this._collections),
+    field(t("Name"), this._name), field(t("Person"), this._person), role,
+    field(t("Collections"), this._collections, t("Names with commas between them")),
     el("div", { class: "row" }, el("button", { type: "submit", class: "primary", text: t("Create key") })));
     this.element = el("section", { class: "keys", "aria-labelledby": "keys-title" },
       el("h3", { id: "keys-title", text: t("Keys") }), this._list, form, this._created);
@@ -52,7 +60,7 @@ export class Keys {
 
   _item(key) {
     const when = new Date(key.created * 1000).toLocaleDateString(region, { dateStyle: "medium" });
-    const about = [key.person || t("nobody"), key.role, key.collections?.join(", ") ?? t("all collections"), when];
+    const about = [key.person || t("nobody"), roleName(key.role), key.collections?.join(", ") ?? t("all collections"), when];
     if (key.expires) about.push(t("signed in until {time}", { time: timeOf(key.expires) }));
     return el("li", {}, el("div", {}, el("span", { class: "document-title", text: key.name }),
       el("span", { class: "place", text: about.join(" · ") })),
@@ -104,6 +112,8 @@ export class Keys {
   }
 }
 
-function field(label, input) {
-  return el("div", { class: "key-field" }, el("label", { for: input.id, text: label }), input);
+/** @param about what is said below the field. */
+function field(label, input, about = null) {
+  return el("div", { class: "key-field" }, el("label", { for: input.id, text: label }), input,
+    about && el("p", { id: `${input.id}-about`, class: "place", text: about }));
 }

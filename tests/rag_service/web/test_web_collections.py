@@ -21,6 +21,8 @@ pytestmark = [
     pytest.mark.decoder_only("documents and conversations do not depend on the engine"),
 ]
 
+REST = ", digits, - and _ only, and begins with a letter or a digit."
+
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def shelf(new_visit: Any, scene: Any, tmp_path: Path) -> AsyncIterator[Any]:
@@ -134,6 +136,32 @@ async def test_a_collection_is_deleted_on_the_second_click(shelf: Any) -> None:
         await expect(shelf.page.locator("#announce")).to_have_text("The collection shelf was deleted.")
         assert (await client.get("/v1/collections/shelf")).status_code == 404
     await expect(shelf.page.locator("#collection option[value=shelf]")).to_have_count(0)
+
+
+async def test_a_collection_is_created_renamed_and_deleted_above_its_documents(shelf: Any) -> None:
+    dialog = shelf.dialog
+    first = await dialog.locator(".document-list li").first.bounding_box()
+    for one in ("Create", "Rename this collection", "Delete this collection"):
+        box = await dialog.get_by_role("button", name=one).bounding_box()
+        assert box["y"] + box["height"] < first["y"]
+
+
+async def test_the_page_says_which_names_a_collection_may_have(shelf: Any) -> None:
+    """A browser's own bubble said it, half outside of the dialog."""
+    dialog, told = shelf.dialog, shelf.dialog.get_by_text("A name has letters from A to Z")
+    await dialog.get_by_role("button", name="Rename this collection").click()
+    for label, button in (("New collection", "Create"), ("New name", "Rename")):
+        field, save = dialog.get_by_label(label), dialog.get_by_role("button", name=button, exact=True)
+        for name in ("Käse", "two words", "-dash", ""):
+            await field.fill(name)
+            await expect(told.filter(visible=True)).to_have_count(0)
+            await save.click()
+            await expect(told.filter(visible=True)).to_have_count(1)
+            await expect(field).to_be_focused()
+            await expect(field).to_have_attribute("aria-invalid", "true")
+        await expect(field).to_have_accessible_description("A name has letters from A to Z" + REST)
+        await field.fill("shelf-2")
+        await expect(told.filter(visible=True)).to_have_count(0)
 
 
 async def test_where_no_files_are_kept_none_is_offered(visit: Any) -> None:

@@ -14,6 +14,7 @@ import rag_service
 from rag_service.answering import answers
 from rag_service.answering.names import NO_COLLECTION
 from tests.rag_service.web.conftest import BACKUPS
+from tests.rag_service.web.test_web_documents import PHONE, ROWS
 from workers.upstream.answer import STARTED_AGAIN
 
 browsed = pytest.mark.asyncio(loop_scope="session")
@@ -218,6 +219,18 @@ async def test_dates_are_written_as_the_region_does(new_visit: Any, scene: Any, 
     visit = await new_visit(locale=locale)
     day = "async () => (await import('/web/language.js')).day(new Date(2026, 2, 7))"
     assert await visit.page.evaluate(day) == date
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize("locale", ["en", "de", "nl"])
+@pytest.mark.parametrize("width", [360, 390])
+async def test_the_header_has_two_lines_on_a_phone(new_visit: Any, scene: Any, locale: str, width: int) -> None:
+    """In Dutch, one button stood alone on a third."""
+    page = (await new_visit(**{**PHONE, "viewport": {"width": width, "height": 844}, "locale": locale})).page
+    await page.evaluate("document.querySelectorAll('.bar button').forEach((one) => { one.hidden = false; })")
+    assert await page.evaluate(ROWS) == 2
+    assert await page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
 @browsed

@@ -100,6 +100,48 @@ async def test_what_is_no_word_gets_no_tint(visit: Any, text: str, start: int, e
     assert marked == ([text[start:end]] if shown else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "citations", "shown", "copied"),
+    [
+        ("U betaalt per maand.", [(0, 16, 0, "copied")], "U betaalt per maand¹.", "U betaalt per maand [1]."),
+        (
+            "per maand *5 euro*",
+            [(0, 6, 0, "copied"), (6, 18, 1, "retrieved")],
+            "per maand¹ 5 euro²",
+            "maand [1] *5 euro* [2]",
+        ),
+        ("It costs 86,75 euros.", [(0, 11, 0, "copied")], "It costs 86,75¹ euros.", "86,75 [1] euros."),
+        ("the auto's *wheel*", [(0, 8, 0, "copied")], "the auto's¹ wheel", "the auto's [1] *"),
+        ("zwei cafe\u0301s", [(0, 8, 0, "copied")], "zwei cafe\u0301s¹", "cafe\u0301s [1]"),
+        ("of a month", [(0, 6, 0, "copied"), (6, 10, 1, "copied")], "of a month¹²", "of a month [1] [2]"),
+        ("備份保留三十五天", [(0, 4, 0, "copied")], "備份保留¹三十五天", "備份保留 [1]三"),
+    ],
+)
+async def test_no_number_stands_inside_a_word(
+    visit: Any, text: str, citations: list[tuple[int, int, int, str]], shown: str, copied: str
+) -> None:
+    """The copied tokens of an answer may end within a word; their tint ends there, their number stands behind it."""
+    found = await visit.page.evaluate(
+        """async ([text, cited]) => {
+            const { AnswerText } = await import("/web/answer/text.js");
+            const { withSources } = await import("/web/answer/export.js");
+            const made = new AnswerText(() => {}, () => null);
+            made.passages = ["a", "b"].map((one) => (
+              { document_id: one, chunk_id: one, title: one, text: "x".repeat(99), source_start: 0 }));
+            made.finish(text, cited.map(([start, end, passage, kind]) => ({ kind, chunk_id: "ab"[passage],
+              answer_start: start, answer_end: end, source_start: start, source_end: end })));
+            made.element.querySelectorAll("sup").forEach((one) => { one.textContent = "⁰¹²"[one.textContent]; });
+            const tints = [...made.element.querySelectorAll(".tint-0")].filter((one) => one.matches(".run"));
+            return [made.element.querySelector(".markdown").textContent, tints.map((one) => one.textContent).join(""),
+              withSources(made.runs, made.passages)];
+        }""",
+        [text, citations],
+    )
+    assert found[0] == shown
+    assert found[1] == text[: citations[0][1]]
+    assert copied in found[2]
+
+
 async def test_words_that_stay_keep_the_focus_while_others_come(visit: Any, scene: Any) -> None:
     stage = scene.stage
     stage.hold_at = 40

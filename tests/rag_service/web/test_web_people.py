@@ -19,6 +19,9 @@ from workers.broker.app import make_redis
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
+FILL = """all => all.map((one) => { one.value = one.placeholder; return one.value; })"""
+"""Puts what a field says while it is empty into it, so that it has a width."""
+
 
 @pytest.fixture
 def admin_address(scene: Any, serve: Callable[..., AbstractContextManager[str]]) -> Iterator[tuple[str, str]]:
@@ -114,6 +117,47 @@ async def test_a_reader_is_offered_nothing_that_they_may_not_do(
         for name in ("Replace", "Remove"):
             await expect(dialog.get_by_role("button", name=re.compile(f"^{name} "))).to_have_count(shown * held)
         await expect(dialog.get_by_text("Choose files")).to_be_visible(visible=bool(shown))
+
+
+@pytest.mark.parametrize(
+    ("locale", "names"),
+    [("en", "reader editor admin"), ("de", "Leser Bearbeiter Verwalter"), ("nl", "lezer redacteur beheerder")],
+)
+@pytest.mark.parametrize("width", [1280, 390])
+async def test_a_keys_fields_are_read_whole(
+    new_visit: Any, scene: Any, admin_address: tuple[str, str], locale: str, names: str, width: int
+) -> None:
+    """Placeholders and roles were cut at their fields' edges, and roles were English in every language."""
+    url, key = admin_address
+    page = (await new_visit(f"/#key={key}", url=url, locale=locale, viewport={"width": width, "height": 800})).page
+    await page.locator("#open-account").click()
+    form, role = page.locator("#account form"), page.locator("#key-role")
+    await expect(page.locator("#account .document-list li")).to_have_count(1)
+    cut = "all => all.filter((one) => one.scrollWidth > one.clientWidth).map((one) => one.placeholder)"
+    assert await form.locator("input").evaluate_all(FILL)
+    assert await form.locator("input").evaluate_all(cut) == []
+    roles = ("reader", "editor", "admin")
+    own = [name if name == role else f"{role} ({name})" for role, name in zip(roles, names.split(), strict=True)]
+    assert await role.locator("option").all_inner_texts() == own
+    widths = await role.evaluate(
+        """(node) => {
+            const probe = node.cloneNode(true);
+            probe.removeAttribute("id");
+            document.querySelector("#account").append(probe);
+            return [probe.offsetWidth, node.offsetWidth];
+        }"""
+    )
+    assert widths[0] <= widths[1], "the longest fits"
+    about = set()
+    for one in roles:
+        await role.select_option(one)
+        about.add(await page.locator("#key-role-about").inner_text())
+    assert len(about) == 3
+    await expect(page.locator("#account .place").first).to_contain_text(own[2])
+    out = page.get_by_role("dialog").locator(".ways-out button").first
+    assert await out.evaluate("node => getComputedStyle(node).borderColor") != "rgba(0, 0, 0, 0)", (
+        "it looks like a button"
+    )
 
 
 async def test_what_is_wrong_with_a_key_is_said(new_visit: Any, scene: Any, admin_address: tuple[str, str]) -> None:

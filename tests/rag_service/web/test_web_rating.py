@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import httpx
@@ -74,6 +75,26 @@ async def test_the_comment_is_written_with_the_keyboard(visit: Any, scene: Any) 
     await expect(turn.get_by_text("The operator can read your comment")).to_be_visible()
     await expect(good).to_be_focused()
     assert await kept(visit) == [("up", "Days.")]
+
+
+@pytest.mark.parametrize("key", ["Control", "Meta"])
+async def test_a_comment_is_sent_with_ctrl_enter_and_the_page_says_so(visit: Any, scene: Any, key: str) -> None:
+    """Enter makes a new line, and some thought that it had sent the comment."""
+    page = visit.page
+    await visit.ask(BACKUPS)
+    turn = await visit.answered()
+    await turn.get_by_role("button", name="Bad answer").click()
+    await expect(turn.get_by_label("What was wrong?")).to_be_focused()
+    await expect(turn.get_by_role("button", name="Send comment")).to_be_in_viewport(ratio=1)
+    await expect(turn.get_by_text(re.compile(r"^or (Ctrl|⌘)\+Enter$"))).to_be_visible()
+    await page.keyboard.type("Too")
+    await page.keyboard.press("Enter")
+    await page.keyboard.type("long.")
+    assert await kept(visit) == [("down", "")]
+    await page.keyboard.press(f"{key}+Enter")
+    await expect(turn.get_by_text("Sent, thank you. The operator can read your comment.")).to_be_visible()
+    await expect(page.locator("#announce")).to_have_text("Sent, thank you. The operator can read your comment.")
+    assert await kept(visit) == [("down", "Too\nlong.")]
 
 
 async def test_a_thumb_on_an_answer_that_is_gone_says_so(visit: Any, scene: Any) -> None:

@@ -22,6 +22,13 @@ SHOWN = """async ([name, text, mark]) => {
   return { html: node.innerHTML, text: node.textContent,
     marked: [...node.querySelectorAll("mark")].map((one) => one.textContent).join("") };
 }"""
+PANEL = """async ([passages, mark]) => {
+  const { Sources } = await import("/web/answer/sources.js");
+  const whole = passages.map((one, at) => ({ title: "x", chunk_id: at, source_start: 0, source_end: 9, ...one }));
+  new Sources().show(mark, whole, "c", null);
+  const ends = (all) => [...document.querySelectorAll(all)].map((one) => one.getBoundingClientRect().right);
+  return { panel: ends("#passages")[0], cards: ends(".passage, .passage-text, .passage .table"), marked: ends("mark") };
+}"""
 GATE = "The gate of the garden opens at seven, and * closes at *noon* on <b>Sundays</b>."
 PAGE = (
     "<html><head><title>Garden</title></head><body><h1>Garden</h1><h2>The <em>gate</em></h2>"
@@ -128,6 +135,61 @@ async def test_a_part_of_a_table_is_one_without_its_header(visit: Any) -> None:
     assert "<thead>" not in found["html"]
     whole = (await shown(visit, "staff.csv", f"| Name | City |\n| --- | --- |\n{text}"))["html"]
     assert '<thead><tr><th scope="col">Name</th>' in whole
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize("ending", ["md", "csv", "pdf"])
+async def test_the_rest_of_a_table_has_the_names_of_its_columns(visit: Any, ending: str) -> None:
+    text = "| Rye \\| red | 5 euros |\n| Wheat | 4 euros |"
+    start = text.index("4 euros")
+    script = SHOWN.replace("document_id: name", "document_id: name[0], heading: name[1], text: name[2]")
+    for heading, names in (
+        ("Prices > 😀 Type | Price", ["😀 Type", "Price"]),
+        ("Prices > Type | 1 kg | 5 kg", []),  # cut, or with columns that have no name
+        ("Prices", []),
+    ):
+        passage = [f"x.{ending}", heading, text]
+        found = await visit.page.evaluate(script, [passage, text, [start, start + 7]])
+        assert re.findall('<th scope="col">(.*?)</th>', found["html"]) == names
+        assert "<td>Rye | red</td>" in found["html"]
+        assert found["marked"] == "4 euros"
+        assert "<td><mark>4 euros</mark></td>" in found["html"]
+        whole = await visit.page.evaluate(script, [passage, f"{text}\n| Oats | 2 euros |", None])
+        assert "<th" not in whole["html"], "of the document, not of its passage"
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize("viewport", [{"width": 1280, "height": 800}, {"width": 390, "height": 844}])
+async def test_a_wide_table_scrolls_in_its_card(new_visit: Any, scene: Any, viewport: dict[str, int]) -> None:
+    """All cards became as wide as the table, and their words were cut at the edge of the panel."""
+    row = "| Wholemeal | 3 euros | 14 euros | an-unbreakable-price-for-wholesale-customers | none |\n"
+    table = f"{row}| --- | --- | --- | --- | --- |\n{row * 2}"
+    page = (await new_visit(viewport=viewport)).page
+    for ending in ("pdf", "md", "csv"):
+        passages = [
+            {"document_id": f"{name}.{ending}", "text": text} for name, text in (("a", table), ("b", "x " * 400))
+        ]
+        mark = {"passage": 0, "kind": "passage", "from": table.rindex("none"), "to": table.rindex("none") + 4}
+        found = await page.evaluate(PANEL, [passages, mark])
+        assert len(found["cards"]) == 5
+        assert max(found["cards"]) <= found["panel"]
+        assert found["marked"][0] <= found["panel"], "the marked words are in view"
+
+
+@browsed
+@one_engine
+async def test_lines_of_a_paragraph_of_markdown_are_joined(visit: Any) -> None:
+    """They were ragged: broken where the file is, and where the window is. What they hold stays, so marks do, too."""
+    text = "One two\nthree\nfour.\n\n- five\n  six\n\nseven  \neight\n\n```\na\nb\n```\n\n<b>\nc\n</b>\n"
+    start = text.index("two\nthree")
+    for ending, lines in (("md", [1, 1, 2, 2, 3]), ("html", [3, 2, 2, 2, 3]), ("txt", [])):
+        script = SHOWN.replace("return {", 'document.getElementById("turns").replaceChildren(node); return {')
+        found = await visit.page.evaluate(script, [f"x.{ending}", text, [start, start + 9]])
+        assert found["marked"] == "two\nthree"
+        shown = await visit.page.locator("#turns :is(p, code, .passage-text:not(.markdown))").all_inner_texts()
+        assert [len(one.splitlines()) for one in shown] == lines if lines else shown == [text]
 
 
 @browsed

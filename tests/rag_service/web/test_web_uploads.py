@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import itertools
 import re
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image, ImageStat
 from playwright.async_api import Route, expect
 
 from tests.rag_service.web.test_web_accessible import DEVICES, violations
@@ -30,6 +32,14 @@ COUNT_FILES = """() => {
   };
 }"""
 """Keeps the number of files in each upload; not every browser shows bodies to who drives it."""
+
+DRAG = """(type) => {
+  const data = new DataTransfer();
+  data.items.add(new File(["# Rule\\n\\nThere is none."], "rule.md"));
+  const place = document.querySelector("dialog[open] .sheet-head") ?? document.querySelector("#question");
+  place.dispatchEvent(new DragEvent(type, { dataTransfer: data, bubbles: true, cancelable: true }));
+}"""
+"""What a browser tells when a file is dragged over the page, or over its dialog."""
 
 
 @pytest.fixture
@@ -140,3 +150,43 @@ async def test_a_job_that_failed_as_a_whole_refuses_all_its_files(
     await expect(dialog.get_by_text("Nothing was added. 2 files refused.")).to_be_visible()
     await expect(states(dialog)).to_have_text(["refused"] * 2)
     await expect(dialog.locator(".upload-reason")).to_have_text(["The embedding model is another one."] * 2)
+
+
+async def test_the_page_shows_that_files_can_be_dropped(shelf: str, new_visit: Any, scene: Any) -> None:
+    page, dialog = await opened(new_visit, shelf)
+    sign = page.get_by_text("Drop the files to add them to “shelf”")
+    for within in (dialog, None):
+        await expect(sign).to_be_hidden()
+        await page.evaluate(DRAG, "dragover")
+        await expect(sign).to_be_visible()
+        assert await violations(page) == []
+        await page.evaluate(DRAG, "dragleave")
+        await expect(sign).to_be_hidden()
+        if within:
+            await page.keyboard.press("Escape")
+    await page.evaluate(DRAG, "dragover")
+    await page.evaluate(DRAG, "drop")
+    await expect(sign).to_be_hidden()
+    await expect(dialog.get_by_text("1 document added.")).to_be_visible()
+
+
+async def test_a_list_of_files_that_goes_on_has_a_shadow(
+    shelf: str, new_visit: Any, scene: Any, files: list[Path]
+) -> None:
+    """It ended within an entry, and nothing showed that it scrolls."""
+    page, dialog = await opened(new_visit, shelf)
+    await dialog.locator("#files").set_input_files(files)
+    await expect(dialog.get_by_text("10 documents added. 2 files refused.")).to_be_visible()
+    uploaded = dialog.locator(".upload-files")
+    await page.mouse.move(0, 0)
+
+    async def bottom() -> float:
+        """How light the last rows inside the list are."""
+        box = await uploaded.bounding_box()
+        strip = {"x": box["x"] + 2, "width": 8, "y": box["y"] + box["height"] - 6, "height": 4}
+        shot = Image.open(io.BytesIO(await page.screenshot(clip=strip))).convert("L")
+        return ImageStat.Stat(shot).mean[0]
+
+    above = await bottom()
+    await uploaded.evaluate("node => { node.scrollTop = node.scrollHeight; }")
+    assert above < await bottom() - 5
