@@ -48,7 +48,7 @@ def doctor(as_json: Json = False) -> None:
 
     The exit status is 1 if something is missing.
     """
-    findings = []
+    findings: list[Finding] = []
     settings = load_settings()
     if as_json:
         findings += check(settings)
