@@ -46,7 +46,7 @@ async function questionsOf(name) {
   const looked = mixed(prose.length ? prose : page.documents).slice(0, LOOKED_AT);
   const found = await Promise.all(looked.map((one) => questionOf(name, one)));
   const best = found.filter(({ rank }) => rank < WHOLE).sort((one, other) => one.rank - other.rank);
-  return (best.length ? best : found).slice(0, MOST).map(({ question }) => question);
+  return [...new Set((best.length ? best : found).map(({ question }) => question))].slice(0, MOST);
 }
 
 /** Documents of all kinds in turn, those of a kind from all over the list: files of like names stand together there. */
