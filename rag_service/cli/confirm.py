@@ -18,23 +18,22 @@ def asks(yes: bool) -> bool:
 
 
 def confirm(question: str) -> None:
-    """Raises Abort if the answer is no, CliError if nobody answers, and KeyboardInterrupt at Ctrl-C."""
+    """Raises Abort if the answer is no, CliError if nobody can be asked, and KeyboardInterrupt at Ctrl-C."""
     if not agreed(question):
         raise typer.Abort if at_terminal() else CliError("Nobody said yes, so nothing was done; --yes does not ask.")
 
 
 def agreed(question: str) -> bool:
-    """The answer to a question on standard error; no is the default, and the answer of nobody.
+    """The answer to a question on standard error; no is the default. Where nobody can answer, it is no, unasked.
 
     Raises KeyboardInterrupt at Ctrl-C.
     """
+    if not at_terminal():
+        return False
     try:
         return typer.confirm(question, err=True)
     except typer.Abort:
-        if at_terminal():
-            raise KeyboardInterrupt from None
-        typer.echo(err=True)
-        return False
+        raise KeyboardInterrupt from None
 
 
 def at_terminal() -> bool:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -19,10 +19,12 @@ from decoder import dtypes
 from decoder.models import has_blocks
 from rag_service.access import running
 from rag_service.answering.models import model_folder, models_of
-from rag_service.cli.console import count, out, print_json
+from rag_service.cli.console import err, out, print_json
 from rag_service.cli.model_advice import cannot_be_pulled
 from rag_service.cli.options import Json
 from rag_service.cli.stack import addresses, model_servers
+from rag_service.cli.stack.fastest_format import fastest_format
+from rag_service.cli.stack.finding import Finding
 from rag_service.errors import InvalidSettings
 from rag_service.settings import Settings, load_settings
 from rag_service.stack.exit_status import FAILED
@@ -38,22 +40,7 @@ _OTHER_DATA_FOLDER = (
     "started, or set RAG_DATA_DIR."
 )
 NEEDED_BYTES = 2 * 10**9
-MOST_LOAD = 0.7
-"""Processes a core beside which times of number formats say little."""
-LEAST_GAIN = 1.1
-"""How many times as fast a number format must be before another one is given up for it; less may be chance."""
-MOST_SPREAD = 1.5
-"""How much slower the slowest round of a measurement may be than the fastest."""
-
-
-@dataclass(frozen=True)
-class Finding:
-    """The state of one requirement. `fix` says what to do; "" for nothing. A requirement that is `ok` can have one."""
-
-    what: str
-    ok: bool
-    found: str
-    fix: str = ""
+CHECKING = "Checking …"
 
 
 def doctor(as_json: Json = False) -> None:
@@ -61,11 +48,18 @@ def doctor(as_json: Json = False) -> None:
 
     The exit status is 1 if something is missing.
     """
-    findings = []
-    for finding in check(load_settings()):
-        findings.append(finding)
-        if not as_json:
-            _print(finding)
+    findings: list[Finding] = []
+    settings = load_settings()
+    if as_json:
+        findings += check(settings)
+    else:
+        with err().status(CHECKING) as status:  # on terminals only
+            for finding in check(settings, lambda what: status.update(f"Checking {what} …")):
+                findings.append(finding)
+                status.stop()  # or it would mix with what is printed
+                _print(finding)
+                status.update(CHECKING)
+                status.start()
     if as_json:
         print_json([asdict(finding) for finding in findings])
     if not all(finding.ok for finding in findings):
@@ -84,10 +78,11 @@ def _print(finding: Finding) -> None:
     screen.file.flush()  # the next check may take a while
 
 
-def check(settings: Settings) -> Iterator[Finding]:
+def check(settings: Settings, begins: Callable[[str], None] = lambda what: None) -> Iterator[Finding]:
     """Everything that a stack needs, in the order in which it needs it; last, what takes long to find out.
 
-    A stack that runs on the data folder says where its models are, if no setting does.
+    A stack that runs on the data folder says where its models are, if no setting does. `begins` is told of each check
+    that may take a while.
     """
     stack = running.read(settings.data_dir)
     if stack is not None and stack.models_dir and settings.models_dir is None:
@@ -98,14 +93,17 @@ def check(settings: Settings) -> Iterator[Finding]:
     yield _settings()
     yield _data_dir(settings.data_dir)
     if settings.store is not None:
+        begins("the store")
         yield _store(settings.store)
     decodes = settings.engine == "decoder" and not without_models
     model_findings = []
     for setting in models_of(settings):
         if (model := getattr(settings, setting)) is not None:
+            begins(f"the {_named(setting)}")
             model_findings.append(_model(setting, model, settings.models_folder))
             yield model_findings[-1]
     if decodes:
+        begins("the device")
         yield _device(settings.device)
         blocks = model_findings[0].ok and has_blocks(model_folder(settings.model, settings.models_folder))
         yield _dtype(settings.number_format, settings.device, Path("/proc/cpuinfo"))
@@ -118,23 +116,29 @@ def check(settings: Settings) -> Iterator[Finding]:
                 "pull` again (docs/how-to/own-model.md).",
             )
     for endpoint in settings.endpoints:
+        begins(f"the model server {endpoint.name}")
         state = model_servers.state(endpoint)
         yield Finding(f"model server {endpoint.name}", state.ok, state.found, state.fix)
     if settings.oidc.issuer is not None:
         from rag_service.cli.stack import sign_in
 
+        begins("the OpenID provider")
         for what, found in sign_in.states(settings.oidc):
             yield Finding(what, found.ok, found.found, found.fix)
     yield _text_recognition(settings.ocr.languages, settings.ocr.seconds)
+    begins("Redis")
     yield _redis(addresses.redis_url(settings))
     models_missing = not all(finding.ok for finding in model_findings)
+    begins("the service")
     yield _service(addresses.api_url(settings), models_missing, stack, addresses.starting(settings))
+    begins("the workers")
     yield from _worker_memory(addresses.redis_url(settings))
     yield from _exactness(addresses.redis_url(settings))
     if decodes and settings.device == "cpu" and model_findings[0].ok:  # without a model it tells nobody
         workers = _workers(addresses.redis_url(settings))
         answers = sum(int(worker.get("running", 0)) for worker in workers)
-        yield from _fastest_format(settings.number_format, answers, blocks)
+        begins("which number format is fastest, which takes seconds")
+        yield from fastest_format(settings.number_format, answers, blocks)
 
 
 def _python() -> Finding:
@@ -171,7 +175,7 @@ def _data_dir(folder: Path) -> Finding:
 
 
 def _model(setting: str, model: str, models_folder: Path) -> Finding:
-    what = "target model" if setting == "model" else setting.replace("_", " ")
+    what = _named(setting)
     if setting == "embedding_model" and names_provider(model):
         from retriever.embedding.provider import ProviderEmbedder
 
@@ -196,6 +200,10 @@ def _model(setting: str, model: str, models_folder: Path) -> Finding:
         return Finding(what, False, f"{model} is not in {models_folder.resolve()}", fix)
 
 
+def _named(setting: str) -> str:
+    return "target model" if setting == "model" else setting.replace("_", " ")
+
+
 def _device(device: str) -> Finding:
     if device == "cpu":  # every torch has it, and importing torch takes seconds
         return Finding("device", True, device)
@@ -205,60 +213,6 @@ def _device(device: str) -> Finding:
     if problem is None:
         return Finding("device", True, device)
     return Finding("device", False, problem, "Set RAG_DEVICE to cpu, or to a device that exists.")
-
-
-def _fastest_format(dtype: str, answers: int, blocks: bool = False) -> Iterator[Finding]:
-    """Which number format multiplies fastest on this processor, measured; nothing where memory is short.
-
-    Args:
-        answers: that are running. Beside them, nothing is measured: it would be wrong, and slow them down.
-        blocks: whether the model can run as int4.
-    """
-    if answers:
-        what, again = "fastest number format", "Run `rag doctor` again while nothing is asked."
-        yield Finding(
-            what,
-            True,
-            f"not measured, because {count(answers, 'answer')} {'is' if answers == 1 else 'are'} running",
-            again,
-        )
-        return
-    from decoder.bench import time_formats
-
-    busy = _load() > MOST_LOAD
-    measured = time_formats(blocks)
-    if measured is None:
-        return
-    best = measured.fastest
-    shown = ", ".join(
-        f"{name} {' / '.join(f'{1000 * seconds:.0f}' for seconds in by_rows.values())}"
-        for name, by_rows in measured.times.items()
-    )
-    found = f"{best} (ms for 150 million weights and 1 / 8 / 64 rows: {shown})"
-    if busy or measured.spread > MOST_SPREAD:
-        unsure = f"perhaps {found}; the machine is busy with something else, so this may be wrong"
-        yield Finding("fastest number format", True, unsure, "Run `rag doctor` again while nothing else runs.")
-        return
-    advice = {
-        "float32": "Set RAG_DTYPE=float32: it is faster here.",
-        "bfloat16": "Set RAG_DTYPE=bfloat16: it is faster here and takes half of float32's memory.",
-        "int8": "RAG_DTYPE=int8 is faster here and takes about half of bfloat16's memory, but changes the model a "
-        "little: `rag models quality MODEL --dtype int8` says how much.",
-        "int4": "RAG_DTYPE=int4 is faster here and takes about two fifths of bfloat16's memory. Weights are those of "
-        "the model's GGUF file; `rag models quality MODEL --dtype int4` says what rounding the rest changes.",
-    }
-    if dtype in measured.times and dtype != best and measured.gain(dtype) < LEAST_GAIN:
-        found = f"{best}, with {dtype} nearly as fast {found.removeprefix(best).lstrip()}"
-        advice[best] = ""
-    yield Finding("fastest number format", True, found, "" if dtype in (best, "float64") else advice[best])
-
-
-def _load() -> float:
-    """Processes that ran or waited for a core in the last minute, by the number of cores."""
-    try:
-        return os.getloadavg()[0] / (os.cpu_count() or 1)
-    except OSError:
-        return 0.0
 
 
 def _dtype(dtype: str, device: str, processor: Path) -> Finding:

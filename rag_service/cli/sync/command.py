@@ -150,7 +150,8 @@ class _Pass:
             print_counts(outcome, self.source, self.collection)
         left = len(outcome.plan.removed) - len(outcome.removed)
         if left and not outcome.plan.refusal and not self.no_delete and not self.watch:
-            err().print(f"{count(left, 'document')} of removed files stay; --yes removes them.", style="yellow")
+            stay = "The document of 1 removed file stays" if left == 1 else f"Documents of {left} removed files stay"
+            err().print(f"{stay}; --yes removes {'it' if left == 1 else 'them'}.", style="yellow")
 
     def _may_remove(self, plan: Plan) -> bool:
         if not plan.removed or plan.refusal or self.no_delete:

@@ -42,7 +42,7 @@ def print_failures(outcome: Outcome) -> None:
 
 
 def print_counts(outcome: Outcome, source: str, collection: str) -> None:
-    """What was done, as one line on standard output."""
+    """What was done and what was not, as one line on standard output; troubles are left out where there are none."""
     plan = outcome.plan
     failed = {failure.path for failure in outcome.failures}
     groups = {
@@ -51,8 +51,15 @@ def print_counts(outcome: Outcome, source: str, collection: str) -> None:
         "renamed": [entry for _, entry in plan.renamed],
     }
     done = [f"{sum(entry.path not in failed for entry in entries)} {what}" for what, entries in groups.items()]
-    removed = f"{len(outcome.removed)} removed, {plan.unchanged} unchanged"
-    out().print(f"{source} → {collection}: {', '.join(done)}, {removed}.")
+    done += [f"{len(outcome.removed)} removed", f"{plan.unchanged} unchanged"]
+    troubles = {
+        "failed": outcome.failures,
+        "unreadable": plan.unreadable,
+        "kept, though not there": plan.kept,
+        "skipped": plan.skipped,
+    }
+    done += [f"{len(paths)} {what}" for what, paths in troubles.items() if paths]
+    out().print(f"{source} → {collection}: {', '.join(done)}.")
 
 
 def print_outcome_json(outcome: Outcome, source: str, collection: str, dry_run: bool, *, one_line: bool) -> None:

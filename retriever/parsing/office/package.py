@@ -22,6 +22,9 @@ _FOLDERS = {
 """By ending, what recognises the parts that such a file has."""
 _TYPES = {b"application/epub+zip": ".epub", b"application/vnd.oasis.opendocument.text": ".odt"}
 _STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/(\w+)")
+_TEMPLATES = {"2013-12-23T23:15:00Z", "2013-01-27T09:14:16Z", "2013-01-27T09:15:58Z"}
+"""When the templates of python-docx and python-pptx were made and changed. Every file that these programs write says
+so, unless told otherwise."""
 _ENCRYPTED = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """What files of Office's older container begin with; Office puts encrypted files into it."""
 
@@ -96,4 +99,6 @@ def properties(package: zipfile.ZipFile) -> Properties:
     if root is None:
         return Properties()
     texts = {etree.QName(one).localname: (one.text or "").strip() for one in root if isinstance(one.tag, str)}
-    return Properties(texts.get("title") or None, iso_date(texts.get("modified") or texts.get("created")))
+    times = [texts.get(name, "") for name in ("modified", "created")]
+    date = next((time for time in times if time and time not in _TEMPLATES), None)
+    return Properties(texts.get("title") or None, iso_date(date))

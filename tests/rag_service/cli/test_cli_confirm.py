@@ -90,7 +90,7 @@ def test_what_names_nothing_needs_a_yes_where_nobody_is() -> None:
     for said in (None, ""):
         nobody = rag("sessions", "erase", "--all", said=said)
         assert nobody.exit_code == 1
-        assert nobody.stderr.endswith("Error: Nobody said yes, so nothing was done; --yes does not ask.\n")
+        assert nobody.stderr == "Error: Nobody said yes, so nothing was done; --yes does not ask.\n"
 
 
 @pytest.mark.usefixtures("terminal")

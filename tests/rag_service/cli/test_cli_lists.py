@@ -56,6 +56,16 @@ def test_documents_are_listed_shown_and_deleted(rag: Rag) -> None:
     assert "no documents" in empty.stderr
 
 
+def test_documents_are_listed_with_the_date_that_decides_between_versions(rag: Rag, tmp_path: Path) -> None:
+    dates = {"a": "2025-03-01", "b": "1.3.2024", "c": "soon", "d": None}
+    for name, date in dates.items():
+        (tmp_path / f"{name}.md").write_text(f"---\ndate: {date}\n---\n# About {name}\n\nText." if date else "Text.")
+    told(rag("ingest", *(f"{name}.md" for name in dates), "-c", "shelf", "--json"))
+    lines = [line for line in rag("docs", "list", "-c", "shelf").stdout.splitlines() if ".md" in line]
+    assert ["dated 2025-03-01" in lines[0], "dated 2024-03-01" in lines[1]] == [True, True]
+    assert all("dated" not in line for line in lines[2:])
+
+
 def test_a_list_longer_than_a_page_is_whole(rag: Rag, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rag_service.cli.commands.documents.docs.PAGE", 1)
     assert len(told(rag("docs", "list", "-c", "shelf", "--json"))["documents"]) == 2

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from rag_service.cli import confirm
 from rag_service.cli.api import Api, Rejected
 from rag_service.client import calls
 from retriever.document_ids import id_of_name
@@ -104,21 +105,36 @@ def test_a_dry_run_says_that_there_is_no_such_collection_and_creates_none(api: A
     assert "There is no collection" not in sync(api, folder, "--dry-run", "--plain")
 
 
-def test_removals_are_listed_and_need_consent(api: Api, folder: Path) -> None:
+def test_removals_are_listed_and_need_consent(api: Api, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sync(api, folder)
     (folder / "a.md").unlink()
     dry = sync(api, folder, "--dry-run")
     assert (dry["to_remove"], dry["removed"]) == (["a.md"], [])
     assert sync(api, folder, status=1)["removed"] == []  # nobody is asked with --json
     assert sync(api, folder, "--no-delete")["removed"] == []
-    for answer in ("n\n", ""):
+    for answer, terminal in (("n\n", True), ("y\n", False), ("", False)):
+        monkeypatch.setattr(confirm, "at_terminal", lambda there=terminal: there)
         shown = sync(api, folder, said=answer, status=1)
         assert "1 removed\n    a.md" in shown
-        assert "Remove 1 document?" in shown
-        assert "--yes removes them" in shown
+        assert ("Remove 1 document?" in shown) == terminal, "a script is not asked"
+        assert "The document of 1 removed file stays; --yes removes it." in shown
     assert set(held(api)) == names("a.md", "b.md", "c.md", "sub/d.md")
+    monkeypatch.setattr(confirm, "at_terminal", lambda: True)
     assert "1 removed, 3 unchanged" in sync(api, folder, said="y\n")
     assert set(held(api)) == names("b.md", "c.md", "sub/d.md")
+
+
+def test_the_last_line_counts_what_did_not_go_in(api: Api, folder: Path) -> None:
+    done = "4 added, 0 changed, 0 renamed, 0 removed, 0 unchanged."
+    assert sync(api, folder, "--plain").startswith(f"notes → synced: {done}\n")
+    write(folder / "a.md", "")
+    write(folder / "b.md", "# B\n\nAnother text.")
+    write(folder / "picture.xyz", "?")
+    (folder / "lost.md").symlink_to("nowhere.md")
+    told = rag("sync", str(folder), "-c", "synced", "--url", api.address.base_url)
+    assert told.exit_code == 1
+    counts = "0 added, 1 changed, 0 renamed, 0 removed, 2 unchanged, 1 failed, 1 unreadable, 1 skipped."
+    assert told.stdout == f"notes → synced: {counts}\n"
 
 
 def test_an_empty_or_missing_folder_removes_nothing(api: Api, folder: Path) -> None:

@@ -272,6 +272,24 @@ async def test_neither_columns_nor_two_sections_are_asked_about(new_visit: Any, 
         await client.delete("/v1/collections/camp")
 
 
+async def test_questions_to_begin_with_are_the_best_of_all_kinds_of_documents(new_visit: Any) -> None:
+    files = {f"{name}.md": f"# {name}\n\nA text about {name}." for name in ("Alder", "Birch", "Cedar")}
+    files["Beech.md"] = "# Beech\n\n## Overview\n\nBeech in short.\n\n## Fees\n\nBeech costs 5 euros."
+    files["Zoo.html"] = "<html><body><h1>Zoo</h1><h2>When does the zoo open?</h2><p>At 8.</p></body></html>"
+    visit = await new_visit()
+    async with httpx.AsyncClient(base_url=visit.url) as client:
+        await client.post("/v1/collections", json={"name": "kinds"})
+        sent = [("files", (name, text.encode())) for name, text in files.items()]
+        job = (await client.post("/v1/collections/kinds/documents", files=sent)).json()["job_id"]
+        while (await client.get(f"/v1/jobs/{job}")).json()["status"] in ("queued", "running"):
+            await asyncio.sleep(0.05)
+        await visit.page.reload()
+        await visit.page.get_by_role("combobox", name="Collection").select_option("kinds")
+        best = ["When does the zoo open?", "What does “Beech” say about Fees?"]
+        await expect(visit.page.locator("#starters button")).to_have_text(best)
+        await client.delete("/v1/collections/kinds")
+
+
 async def test_conversations_are_found_by_their_question(visit: Any) -> None:
     for question in (BACKUPS, FOLLOW_UP):
         await visit.ask(question)

@@ -103,6 +103,25 @@ def test_pptx(tmp_path: Path) -> None:
     assert document.pages == (0, len(one))
 
 
+@pytest.mark.parametrize(
+    ("modified", "created", "date"),
+    [
+        ("2013-12-23T23:15:00Z", "2013-12-23T23:15:00Z", None),
+        ("2013-12-23T23:15:00Z", "2024-05-06T07:08:09Z", "2024-05-06"),
+        ("2024-05-06T07:08:09Z", "2013-12-23T23:15:00Z", "2024-05-06"),
+        ("2013-12-23T23:16:00Z", "2013-12-23T23:15:00Z", "2013-12-23"),
+    ],
+)
+def test_the_date_of_a_template_is_none(tmp_path: Path, modified: str, created: str, date: str | None) -> None:
+    times = f"<t:created>{created}</t:created><t:modified>{modified}</t:modified>"
+    core = CORE.replace("<t:modified>2026-03-01T10:00:00Z</t:modified>", times)
+    assert loaded(tmp_path, "a.docx", docx(core=core)).date == date
+    deck = pptx.Presentation()
+    deck.slides.add_slide(deck.slide_layouts[0]).shapes.title.text = "Hotels"
+    deck.save(str(tmp_path / "a.pptx"))
+    assert load_file(tmp_path / "a.pptx").date is None
+
+
 def test_xlsx(tmp_path: Path) -> None:
     book = openpyxl.Workbook()
     sheet: Any = book.active

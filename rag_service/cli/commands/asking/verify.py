@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from statistics import median
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +13,7 @@ from rich.console import Console
 from rag_service.cli.answers import follow
 from rag_service.cli.api import Api
 from rag_service.cli.choice import choose
-from rag_service.cli.console import CliError, err, out, print_json
+from rag_service.cli.console import CliError, count, err, out, print_json
 from rag_service.cli.options import (
     ApiKey,
     Collections,
@@ -35,10 +36,18 @@ QUOTED_CHARS = 60
 """Characters shown of each answer from the first difference on."""
 KEPT = 2.0
 """Times as long as the second answer's that the first one's prefill takes if the second found its rows kept."""
+WARM_UP_TOKENS = 4
+"""Length of the answer that comes before those compared, so that none of them pays for a worker that just started; too
+short to teach a drafter what the answer says."""
+ROUNDS = 3
+SHORT_MS = 8000.0
+"""Answers that together decode no longer are asked for in several rounds, which takes a reader no great patience."""
+STEADY = 1.5
+"""Times as long as the fastest run's that the slowest one's decoding takes on a machine with nothing else to do."""
 
 
 def verify(
-    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="Question to ask twice.")],
+    question: Annotated[list[str], typer.Argument(metavar="QUESTION", help="Question to ask.")],
     collection: Collections = None,
     drafter: Compared = "auto",
     max_tokens: MaxTokens = None,
@@ -51,8 +60,9 @@ def verify(
 ) -> None:
     """Check that speculation changes no token.
 
-    Asks with and without speculation. The exit status is 0 if both answers are identical, else 1; and 2 where a model
-    server answers, as it decodes in its own way.
+    Asks with and without speculation, and three times in turns where answers are short: times are medians then. The
+    exit status is 0 if all answers are identical, else 1; and 2 where a model server answers, as it decodes in its own
+    way.
     """
     asked = sentence(question)
     options = without_none(max_tokens=max_tokens, temperature=temperature, seed=seed, exact=exact)
@@ -60,20 +70,14 @@ def verify(
         _check_engine(api)
         name = joined(collection) if collection else choose(api)[0]
         options |= without_none(collection=name)
-        # Speculation goes first, so that plain decoding does not pay for waking up the worker.
-        on = _answer(api, asked, {**options, "speculation": drafter}, f"with {drafter}")
-        off = _answer(api, asked, {**options, "speculation": "off", "seed": on["seed"]}, "without speculation")
+        pairs = _ask_in_turns(api, asked, options, drafter)
         report = {
             "question": asked,
             "drafter": drafter,
             "exact": exact,
             "temperature": temperature,
-            **compare(on, off),
+            **report_of(pairs),
         }
-        if report["identical"]:  # answers that differ are kept
-            for answer in (on, off):
-                with contextlib.suppress(CliError):
-                    api.send(calls.erase_session(answer["session_id"]))
     if as_json:
         print_json(report)
     else:
@@ -95,6 +99,35 @@ def _check_engine(api: Api) -> None:
         )
 
 
+def _ask_in_turns(
+    api: Api, question: str, options: dict[str, Any], drafter: str
+) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Answers with and without speculation, as many rounds as their length allows, up to one that differs.
+
+    Sessions are erased, except those of answers that differ.
+    """
+    few = {"max_tokens": min(WARM_UP_TOKENS, options.get("max_tokens", WARM_UP_TOKENS))}
+    _erase(api, [_answer(api, question, {**options, **few, "speculation": drafter}, "a little, to warm up")])
+    pairs: list[tuple[dict[str, Any], dict[str, Any]]] = []
+    while len(pairs) < ROUNDS:
+        on = _answer(api, question, {**options, "speculation": drafter}, f"with {drafter}")
+        options = {**options, "seed": on["seed"]}
+        off = _answer(api, question, {**options, "speculation": "off"}, "without speculation")
+        pairs.append((on, off))
+        if not compare(on, off)["identical"]:
+            break
+        _erase(api, (on, off))
+        if on["timings"]["decode"] + off["timings"]["decode"] > SHORT_MS:
+            break
+    return pairs
+
+
+def _erase(api: Api, answers: Iterable[dict[str, Any]]) -> None:
+    for answer in answers:
+        with contextlib.suppress(CliError):
+            api.send(calls.erase_session(answer["session_id"]))
+
+
 def _answer(api: Api, question: str, options: dict[str, Any], mode: str) -> dict[str, Any]:
     """A finished answer with its token ids, in a session of its own."""
     with err().status(f"Answering {mode} …"):
@@ -103,6 +136,21 @@ def _answer(api: Api, question: str, options: dict[str, Any], mode: str) -> dict
     if answer["finish_reason"] not in ("stop", "length", "repetition"):
         raise CliError(f"The answer {mode} ended with {answer['finish_reason']}, so there is nothing to compare.")
     return answer
+
+
+def report_of(pairs: Sequence[tuple[dict[str, Any], dict[str, Any]]]) -> dict[str, Any]:
+    """The comparison of pairs of answers, with speculation and without: the first one's, or that of the last if it
+    differs, with the median times of all."""
+    last = compare(*pairs[-1])
+    report = compare(*pairs[0]) if last["identical"] else last
+    decode: dict[str, list[float]] = {}
+    for name, answers in zip(("on", "off"), zip(*pairs, strict=True), strict=True):
+        report[name]["ms"] = {
+            part: median(answer["timings"][part] for answer in answers) for part in ("prefill", "decode", "total")
+        }
+        decode[name] = [answer["timings"]["decode"] for answer in answers]
+    with_, without = report["on"]["ms"]["decode"], report["off"]["ms"]["decode"]
+    return {**report, "speedup": without / with_ if with_ > 0 else None, "decode_ms": decode}
 
 
 def compare(on: dict[str, Any], off: dict[str, Any]) -> dict[str, Any]:
@@ -147,22 +195,35 @@ def show(report: dict[str, Any], screen: Console) -> None:
     """Print the report as text."""
     on, off = report["on"], report["off"]
     if report["identical"]:
-        citations = "1 citation" if on["citations"] == 1 else f"{on['citations']} citations"
-        screen.print(f"Identical: {on['tokens']} tokens, text and {citations}.", style="green")
+        citations = count(on["citations"], "citation")
+        screen.print(f"Identical: {count(on['tokens'], 'token')}, text and {citations}.", style="green")
     else:
         screen.print("Not identical.", style="red")
     for line in _differences(report):
         screen.print(line)
-    for name, costs in ((f"with {report['drafter']}", on), ("without", off)):
+    both = ((f"with {report['drafter']}", on), ("without", off))
+    passes = ", ".join(f"{costs['steps']} {name} (MAT {costs['mat']:.2f})" for name, costs in both)
+    screen.print(f"Passes of the model after the first: {passes}.")
+    for name, costs in both:
         ties = f" · {costs['near_ties']} near-ties decided again" if costs["near_ties"] else ""
-        screen.print(
-            f"  {name}: {costs['tokens']} tokens in {costs['steps']} steps after the first, MAT {costs['mat']:.2f} · "
-            f"prefill {costs['ms']['prefill']:.0f} ms, decode {costs['ms']['decode']:.0f} ms{ties}"
-        )
+        tokens = "" if on["tokens"] == off["tokens"] else f"{count(costs['tokens'], 'token')} · "
+        times = f"prefill {costs['ms']['prefill']:.0f} ms, decode {costs['ms']['decode']:.0f} ms"
+        screen.print(f"  {name}: {tokens}{times}{ties}")
+    screen.print(f"  {_trust(report['decode_ms'])}")
     if on["ms"]["prefill"] > KEPT * off["ms"]["prefill"]:
         screen.print("  The first answer read the prompt; the second found it in memory, so only decode times compare.")
     if report["speedup"] is not None:
         screen.print(f"  decode time without ÷ with: {report['speedup']:.2f} · seed {report['seed']}")
+
+
+def _trust(decode: dict[str, list[float]]) -> str:
+    """What the times rest on."""
+    runs = len(decode["on"])
+    if runs == 1:
+        return "Times are of a single run, so load on the machine may decide them; the passes say what drafting saves."
+    if any(max(times) > STEADY * min(times) for times in decode.values()):
+        return f"Times are medians of {runs} runs that differed much: the machine is busy, so trust the passes more."
+    return f"Times are medians of {runs} runs."
 
 
 def _differences(report: dict[str, Any]) -> list[str]:

@@ -17,6 +17,7 @@ from rag_service.cli.console import CliError, count, err, local_time, out, print
 from rag_service.cli.options import ApiKey, InCollection, Json, OneCollection, Url, example
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
+from retriever.dates import iso_date
 
 PAGE = 500
 """Documents that one request fetches."""
@@ -35,7 +36,10 @@ def list_documents(
     api_key: ApiKey = None,
     as_json: Json = False,
 ) -> None:
-    """List the documents of a collection, ordered by id."""
+    """List the documents of a collection, ordered by id.
+
+    The date that they are `dated`, in JSON the metadata's `date`, decides between versions of a document.
+    """
     documents: list[dict[str, Any]] = []
     after: str | None = ""
     with connect(url, api_key) as api:
@@ -49,8 +53,9 @@ def list_documents(
         return
     for document in documents:
         sizes = f"{count(document['chunks'], 'chunk')}  {decimal(document['bytes'])}"
-        ingested = f"ingested {local_time(document['updated'])}"
-        out().print(f"{document['document_id']}  {ingested}  {sizes}  {document['title']}")
+        date = iso_date(document["metadata"].get("date"))
+        times = f"ingested {local_time(document['updated'])}{f'  dated {date}' if date else ''}"
+        out().print(f"{document['document_id']}  {times}  {sizes}  {document['title']}")
     if not documents:
         err().print(f"There are no documents in {name!r}.")
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 from rag_service.cli.api import Api
 from rag_service.cli.commands.asking import verify
-from rag_service.cli.commands.asking.verify import compare, first_difference
+from rag_service.cli.commands.asking.verify import compare, first_difference, report_of
 from rag_service.client.calls import Call
 from tests.support.command_line import nowhere, rag
 
@@ -88,10 +91,76 @@ def test_identical_answers_are_status_0_and_leave_no_sessions(api_url: str) -> N
     lines = result.stdout.splitlines()
     assert lines[0].startswith("Identical: ")
     assert lines[0].endswith("tokens, text and 1 citation.")
-    assert lines[1].startswith("  with casd: ")
-    assert "MAT" in lines[1]
-    assert lines[2].startswith("  without: ")
+    assert lines[1].startswith("Passes of the model after the first: ")
+    assert re.search(r": \d+ with casd \(MAT [\d.]+\), \d+ without \(MAT [\d.]+\)\.$", lines[1])
+    assert lines[2].startswith("  with casd: prefill ")
+    assert lines[3].startswith("  without: prefill ")
+    assert lines[4].startswith("  Times are medians of 3 runs")
     assert sessions(api_url) == before
+
+
+@pytest.mark.decoder_only("`rag verify` compares its own decoding")
+@pytest.mark.parametrize(("short_ms", "rounds"), [(1e9, 3), (-1.0, 1)])
+def test_short_answers_are_asked_for_in_turns_after_a_warm_up(
+    short_ms: float, rounds: int, api_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+    follow = verify.follow
+
+    def noted(api: Api, call: Call[Any], screen: None) -> dict[str, Any]:
+        asked.append(call.json)
+        return follow(api, call, screen)
+
+    monkeypatch.setattr(verify, "follow", noted)
+    monkeypatch.setattr(verify, "SHORT_MS", short_ms)
+    result = rag("verify", "What jumps?", "-c", "animals", "--temperature", "0.5", "--json", "--url", api_url)
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert [one["speculation"] for one in asked] == ["auto", *("auto", "off") * rounds]
+    assert [one.get("max_tokens") for one in asked] == [verify.WARM_UP_TOKENS, *[None] * 2 * rounds]
+    assert [one.get("seed") for one in asked] == [None, None, *[report["seed"]] * (2 * rounds - 1)]
+    assert [len(times) for times in report["decode_ms"].values()] == [rounds, rounds]
+
+
+def timed(decode: float, **changes: Any) -> dict[str, Any]:
+    return answer([1, 2, 3], "abc", timings={"prefill": 5.0, "decode": decode, "total": 40.0}, **changes)
+
+
+def test_times_are_medians_and_passes_those_of_the_first_round() -> None:
+    taught = {**answer([1], "")["speculation"], "steps": 1}  # by the answer before it
+    report = report_of(
+        [(timed(900.0), timed(30.0)), (timed(10.0, speculation=taught), timed(25.0)), (timed(11.0), timed(26.0))]
+    )
+    assert (report["on"]["ms"]["decode"], report["off"]["ms"]["decode"], report["on"]["steps"]) == (11.0, 26.0, 4)
+    assert report["speedup"] == pytest.approx(26 / 11)
+    assert report["decode_ms"] == {"on": [900.0, 10.0, 11.0], "off": [30.0, 25.0, 26.0]}
+
+
+def test_a_later_round_that_differs_is_a_difference() -> None:
+    other = answer([1, 9, 3], "abx", answer_id="other")
+    report = report_of([(timed(10.0), timed(30.0)), (other, timed(30.0))])
+    assert (report["identical"], report["first_difference"]["index"]) == (False, 1)
+    assert report["on"]["answer_id"] == "other"
+
+
+@pytest.mark.parametrize(
+    ("decode", "said"),
+    [
+        ([(9.0, 30.0)], "Times are of a single run, so load on the machine may decide them; the passes say"),
+        ([(9.0, 30.0), (10.0, 31.0), (9.5, 33.0)], "Times are medians of 3 runs."),
+        (
+            [(9.0, 30.0), (36.0, 31.0), (9.5, 33.0)],
+            "3 runs that differed much: the machine is busy, so trust",
+        ),
+    ],
+)
+def test_what_times_rest_on_is_said(decode: list[tuple[float, float]], said: str) -> None:
+    screen = Console(file=StringIO(), width=200)
+    report = {"drafter": "auto", **report_of([(timed(on), timed(off)) for on, off in decode])}
+    verify.show(report, screen)
+    lines = screen.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert lines[1] == "Passes of the model after the first: 4 with auto (MAT 2.00), 4 without (MAT 2.00)."
+    assert said in lines[4]
 
 
 @pytest.mark.decoder_only("`rag verify` compares its own decoding")
@@ -114,9 +183,10 @@ def test_answers_that_differ_are_status_1_and_are_kept(
     follow = verify.follow
 
     def then_another(api: Api, call: Call[Any], screen: None) -> dict[str, Any]:
-        asked.append(call.json)
         made = follow(api, call, screen)
-        world.stage.text = "The quick brown fox sleeps."
+        if call.json.get("max_tokens") != verify.WARM_UP_TOKENS:
+            asked.append(call.json)
+            world.stage.text = "The quick brown fox sleeps."
         return made
 
     monkeypatch.setattr(verify, "follow", then_another)
