@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
@@ -29,7 +30,8 @@ def agreed(question: str) -> bool:
     Raises KeyboardInterrupt at Ctrl-C.
     """
     try:
-        return typer.confirm(question, err=True)
+        with redirect_stdout(sys.stderr or sys.stdout):  # typer leaves a space on standard output
+            return typer.confirm(question, err=True)
     except typer.Abort:
         if at_terminal():
             raise KeyboardInterrupt from None
