@@ -385,25 +385,3 @@ async def test_redis_that_goes_away_interrupts_a_stream_and_loses_nothing(
             kept = (await client.get(f"/v1/answers/{answer_id}")).json()
             assert (kept["status"], kept["passages"]) == ("queued", first[2]["passages"])
             assert client.pipeline.queue.depth() == 1
-
-
-@pytest.mark.decoder_only("a model server drafts in its own way")
-@pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(
-    "speculation", ["small_model", "copyspec+small_model", "casd+small_model", {"drafter": "small_model"}]
-)
-async def test_a_drafter_without_its_model_is_refused_at_once(
-    client: httpx.AsyncClient, speculation: Any, stream: bool
-) -> None:
-    more = {"speculation": speculation, "stream": stream}
-    for collection in ({"collection": "animals"}, {"retrieval": {"mode": "none"}}):
-        problem = check_problem(
-            await client.post("/v1/query", json={"question": "What jumps?", **collection, **more}),
-            422,
-            "invalid_request",
-        )
-        assert "RAG_DRAFT_MODEL" in problem["detail"]
-        assert "load_engine" not in problem["detail"]
-    first = (await client.post("/v1/query", json={"question": "What jumps?", "collection": "animals"})).json()
-    address = f"/v1/answers/{first['answer_id']}/edits"
-    check_problem(await client.post(address, json={"instruction": "Shorter.", **more}), 422, "invalid_request")
