@@ -9,6 +9,7 @@ from rag_service.answering import engine_limits
 from rag_service.contract.schemas import EditRequest, QueryRequest
 from rag_service.errors import InvalidRequest, Overloaded, TooLarge, no_worker
 from rag_service.prompting.conversation import Conversation
+from rag_service.prompting.generation_options import speculation
 from rag_service.settings import Settings
 from workers.broker.capabilities import Capabilities
 from workers.broker.messages import GenerateJob
@@ -50,12 +51,17 @@ class Admission:
         return engine_limits.capabilities_of(self._settings, self._settings.upstream_of(collection))
 
     def check_engine(self, request: QueryRequest | EditRequest | Conversation, collection: str | None) -> None:
-        """Reject a request that asks for what the engine lacks. Asks the workers if bits are to be kept.
+        """Reject a request that asks for what the engine lacks. Asks the workers where they know it.
 
         Raises:
             BadRequest: `not_supported_by_engine`.
+            InvalidRequest: the drafter needs what no worker has.
         """
-        engine_limits.check(request, self.engine(collection), request.exact == "bitwise" and self._bitwise())
+        engine = self.engine(collection)
+        engine_limits.check(request, engine, request.exact == "bitwise" and self._bitwise())
+        if engine.engine == "decoder" and request.speculation is not None:
+            drafter = speculation(request, self._settings.drafter).drafter
+            engine_limits.check_drafter(drafter, self._settings, self.matching(self._queue.workers()))
 
     def _bitwise(self) -> bool:
         """Whether every worker promises bitwise passes: by the setting, or by what each found at its start."""

@@ -1,12 +1,16 @@
 """What the engine that answers cannot do: requests that ask for it are refused, naming the field and what to do. Pure.
 
-`speculation` is accepted everywhere, because it changes only the speed. Knows fields; knows no servers.
+`speculation` is accepted before every model server, because it changes only the speed; our own engine needs what a
+drafter runs on. Knows fields; knows no servers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 from rag_service.contract.schemas import EditRequest, QueryRequest
-from rag_service.errors import BadRequest
+from rag_service.errors import BadRequest, InvalidRequest
 from rag_service.prompting.conversation import Conversation
 from rag_service.settings import Settings
 from workers.broker.capabilities import DECODER, Capabilities
@@ -14,6 +18,13 @@ from workers.broker.sampling import SamplingFields
 from workers.upstream.servers import SERVERS
 
 CODE = "not_supported_by_engine"
+_NEEDS = {
+    "small_model": ("draft_model", "a draft model"),
+    "eagle": ("eagle_head", "an EAGLE head"),
+    "sdsat": ("sdsat_adapters", "SDSAT adapters"),
+    "sdsat_two_step": ("sdsat_adapters", "SDSAT adapters"),
+}
+"""What drafters need beside the model: the setting, and in words. Drafters that a `+` joins need what each does."""
 
 
 def capabilities_of(settings: Settings, upstream: str | None) -> Capabilities:
@@ -55,6 +66,26 @@ def check(request: QueryRequest | EditRequest | Conversation, engine: Capabiliti
         _check_conversation(request, engine)
     elif request.seed is not None and request.temperature > 0 and not engine.seeds:
         raise no_seeds()
+
+
+def check_drafter(drafter: str | None, settings: Settings, workers: Sequence[Mapping[str, Any]]) -> None:
+    """Refuse a drafter that no worker can run, as the workers say, or the settings for those that say nothing.
+
+    Raises:
+        InvalidRequest
+    """
+    for part in (drafter or "").split("+"):
+        if part not in _NEEDS:
+            continue
+        setting, needed = _NEEDS[part]
+        value = getattr(settings, setting)
+        configured = value is not None if setting == "draft_model" else value != "off"  # unset: what the package has
+        if not any(worker.get(setting, configured) for worker in workers or [{}]):
+            raise InvalidRequest(
+                f"The drafter {drafter!r} needs {needed}, and this service has none. Leave `speculation` out or use "
+                f"`auto`, or start the service with RAG_{setting.upper()} (docs/settings.md).",
+                param="speculation",
+            )
 
 
 def check_tools(offered: bool, forced: bool, engine: Capabilities) -> None:

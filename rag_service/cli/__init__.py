@@ -20,6 +20,7 @@ from rag_service.cli.commands.models import delegated, models
 from rag_service.cli.commands.operating import audit, backup, config, feedback, keys, mcp, usage
 from rag_service.cli.console import CliError, say_error
 from rag_service.cli.options import example
+from rag_service.cli.plain_text import check_text
 from rag_service.cli.stack import doctor, serve, stop, up
 from rag_service.cli.sync import command as sync
 from rag_service.errors import InvalidSettings
@@ -32,7 +33,7 @@ class _Commands(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         try:
-            return super().invoke(ctx)
+            return self._checked(ctx)
         except typer.BadParameter as error:
             error.message = error.message.removeprefix("Value error, ")  # pydantic's
             raise
@@ -42,6 +43,14 @@ class _Commands(TyperGroup):
             raise typer.Exit(USAGE if isinstance(error, InvalidSettings) else status) from None
         except KeyboardInterrupt:
             raise typer.Exit(INTERRUPTED) from None
+
+    def _checked(self, ctx: Any) -> Any:
+        """Raises CliError for an argument that cannot be sent. File names may be anything, so not all are checked."""
+        try:
+            return super().invoke(ctx)
+        except UnicodeEncodeError as error:
+            check_text(error.object[error.start : error.end])
+            raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args and args[0] not in self.commands:

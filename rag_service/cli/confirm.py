@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import redirect_stdout
 from typing import Annotated
 
 import typer
@@ -31,7 +32,8 @@ def agreed(question: str) -> bool:
     if not at_terminal():
         return False
     try:
-        return typer.confirm(question, err=True)
+        with redirect_stdout(sys.stderr or sys.stdout):  # typer leaves a space on standard output
+            return typer.confirm(question, err=True)
     except typer.Abort:
         raise KeyboardInterrupt from None
 

@@ -8,6 +8,15 @@ import typer
 
 from decoder.drafter_names import DRAFTER_NAMES
 
+
+def named(value: Any) -> Any:
+    """Callback of arguments that are ids or names. Raises BadParameter for an empty one: its address is another's."""
+    for one in value if isinstance(value, list | tuple) else [value]:
+        if one is not None and not one.strip():
+            raise typer.BadParameter("it is empty; say which one is meant.")
+    return value
+
+
 Host = Annotated[
     str | None,
     typer.Option("--host", metavar="ADDRESS", help="Address to listen on.  [default: RAG_HOST, else 127.0.0.1]"),
@@ -30,7 +39,9 @@ ApiKey = Annotated[
     str | None,
     typer.Option("--api-key", metavar="KEY", help="API key.  [default: RAG_API_KEY, else the local key]"),
 ]
-InCollection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="Collection of the documents.")]
+InCollection = Annotated[
+    str, typer.Option("--collection", "-c", metavar="NAME", help="Collection of the documents.", callback=named)
+]
 OneCollection = Annotated[
     str | None,
     typer.Option(

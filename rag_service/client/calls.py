@@ -6,9 +6,13 @@ Both clients are built on these, so they cannot differ in what they send.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import IO, Any, Generic, Literal, TypedDict, TypeVar
 from urllib.parse import quote
 
@@ -39,6 +43,7 @@ F = TypeVar("F")
 BATCH_FILES = 50
 BATCH_BYTES = 16 * 2**20
 """Most files and bytes of one upload."""
+_BLOCK_BYTES = 2**20
 
 
 class AnswerOptions(TypedDict, total=False):
@@ -221,7 +226,7 @@ def add_texts(name: str, texts: Iterable[str | Text]) -> Call[str]:
 
 
 def add_files(name: str, paths: Iterable[Path]) -> Call[str]:
-    files = [("files", (sendable(path.name), path.read_bytes())) for path in paths]
+    files = [("files", (sendable(path.name), _bytes(path))) for path in paths]
     return Call("POST", f"/v1/collections/{_part(name)}/documents", _job_id, files=files)
 
 
@@ -280,10 +285,32 @@ def readable(paths: Iterable[Path]) -> tuple[list[Path], tuple[IngestFailure, ..
 def unreadable(path: Path) -> str:
     """Why a file cannot be read; "" if it can."""
     try:
+        mode = path.stat().st_mode
+        if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a pipe would wait, and a device may never end
+            return "this is not a regular file; save what it gives to a file and ingest that"
         path.open("rb").close()
     except (OSError, ValueError) as error:  # a name with a zero byte is a ValueError
         return f"the file cannot be read: {getattr(error, 'strerror', None) or error}"
     return ""
+
+
+def contents(path: Path) -> IO[bytes]:
+    """What a file holds now, to be closed: an upload has a fixed size, and a log grows or shrinks while it is sent.
+
+    Raises OSError.
+    """
+    with path.open("rb") as file:
+        remaining = os.fstat(file.fileno()).st_size
+        copy: IO[bytes] = BytesIO() if remaining <= BATCH_BYTES else TemporaryFile()  # noqa: SIM115  # the caller closes it
+        try:
+            while block := file.read(min(remaining, _BLOCK_BYTES)):
+                copy.write(block)
+                remaining -= len(block)
+            copy.seek(0)
+        except BaseException:
+            copy.close()
+            raise
+    return copy
 
 
 def batches(files: Iterable[F], path_of: Callable[[F], Path]) -> Iterator[list[F]]:
@@ -291,7 +318,7 @@ def batches(files: Iterable[F], path_of: Callable[[F], Path]) -> Iterator[list[F
     batch: list[F] = []
     remaining = BATCH_BYTES
     for file in files:
-        size = path_of(file).stat().st_size
+        size = _size(path_of(file))
         if batch and (len(batch) >= BATCH_FILES or size > remaining):
             yield batch
             batch, remaining = [], BATCH_BYTES
@@ -299,6 +326,18 @@ def batches(files: Iterable[F], path_of: Callable[[F], Path]) -> Iterator[list[F
         remaining -= size
     if batch:
         yield batch
+
+
+def _bytes(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(os.fstat(file.fileno()).st_size)
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:  # it vanished meanwhile, as reading it will say
+        return 0
 
 
 def _job_id(body: Any) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from rag_service.answering.pipeline import Pipeline
 from rag_service.answering.served_model import served_name, short_name
+from rag_service.contract.collections import split
 from rag_service.errors import NotFound
 from rag_service.replying.model_names import PREFIX, collection_of
 from rag_service.settings import Settings
@@ -44,5 +45,7 @@ def one(name: str, pipeline: Pipeline) -> dict[str, Any]:
     settings = pipeline.settings
     if name in (embedding_name(settings), settings.embedding_model):
         return describe(name)
-    collection = collection_of(name, pipeline)
-    return describe(name, pipeline.library.collection(collection).stats().created if collection else 0.0)
+    collections = collection_of(name, pipeline)
+    if collections is None:
+        return describe(name)
+    return describe(name, max(pipeline.library.collection(one).stats().created for one in split(collections)))

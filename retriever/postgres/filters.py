@@ -10,7 +10,8 @@ import hashlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from retriever.stores import canonical, filters
+from retriever.stores import filters
+from retriever.stores.canonical import canonical, rows, spellings
 from retriever.stores.filters import Query
 
 PREFIX = 200
@@ -20,7 +21,7 @@ _Row = tuple[str, int, str, str, float | None]
 
 def stored_rows(metadata: Mapping[str, Any]) -> Iterator[_Row]:
     """The rows of a document's metadata: key, whether an element of a list, beginning of the value, value, number."""
-    for key, value, number, element in canonical.rows(metadata):
+    for key, value, number, element in rows(metadata):
         yield _key(key), element, value[:PREFIX], value, number
 
 
@@ -31,19 +32,20 @@ def allowed_documents(collection: int, where: Mapping[str, Any]) -> Query:
 
     def condition(key: str, operator: str, operand: Any) -> Query:
         query = f"{table} AND element = {1 if operator == '$contains' else 0}"
-        values = [canonical.canonical(one) for one in (operand if operator == "$in" else [operand])]
         if operator not in filters.RANGES:
+            values = [text for one in (operand if operator == "$in" else [operand]) for text in spellings(one)]
             starts = [value[:PREFIX] for value in values]
             return f"{query} AND prefix = ANY(%s) AND value = ANY(%s)", [_key(key), starts, values]
         sign = filters.RANGES[operator]
         if isinstance(operand, str):  # texts stand in quotation marks, and other values never do
             bounds = f"prefix {sign[0]}= %s AND value {sign} %s AND starts_with(value, '\"')"
-            return f"{query} AND {bounds}", [_key(key), values[0][:PREFIX], values[0]]
+            bound = canonical(operand)
+            return f"{query} AND {bounds}", [_key(key), bound[:PREFIX], bound]
         return f"{query} AND number {sign} %s", [_key(key), float(operand)]
 
     return filters.documents(where, filters.Dialect(every, condition))
 
 
 def _key(key: str) -> str:
-    stored = canonical.canonical(key)
+    stored = canonical(key)
     return stored if len(stored) <= PREFIX else f"{stored[:PREFIX]}{hashlib.sha256(stored.encode()).hexdigest()}"

@@ -2,7 +2,7 @@
 
 A filter names metadata keys and the values that they must have, all of them:
 
-    {"team": "travel"}                               equal
+    {"team": "travel"}                               equal; 1 and 1.0 are the same number, 1 and true are not the same
     {"year": {"$gte": 2020, "$lt": 2025}}            numbers, or texts such as ISO dates: $gt, $gte, $lt, $lte
     {"team": {"$in": ["travel", "office"]}}          one of several; $nin: none of them; $ne: not equal
     {"tags": {"$contains": "policy"}}                a list that has the value
@@ -19,7 +19,7 @@ from typing import Any
 
 from retriever.errors import InvalidQuery
 from retriever.parsing.text import clean
-from retriever.stores.canonical import canonical
+from retriever.stores.canonical import canonical, spellings
 
 MAX_CONDITIONS = 64
 """Conditions of a filter in all, and values of a `$in`."""
@@ -87,6 +87,11 @@ def checked(where: object, depth: int = 0) -> int:
 
 def _checked_value(key: str, value: object) -> int:
     if not _has_operators(value):
+        if isinstance(value, Mapping) and any(str(one).startswith("$") for one in value):
+            raise InvalidQuery(
+                f"the value of {key!r} mixes operators with other keys; use operators alone, or $eq for an object as "
+                "it is"
+            )
         _plain(value)
         return 1
     assert isinstance(value, Mapping)
@@ -136,16 +141,15 @@ def _condition(key: str, operator: str, operand: Any, dialect: Dialect) -> Query
 
 
 def _in_sqlite(key: str, operator: str, operand: Any) -> Query:
-    if operator == "$in":
-        marks = ", ".join("?" * len(operand))
-        return _WITH.format(element=0, condition=f"value IN ({marks})"), [key, *map(canonical, operand)]
     if operator in RANGES:
         if isinstance(operand, str):  # texts stand in quotation marks, and other values never do
             condition = f"value {RANGES[operator]} ? AND value LIKE '\"%'"
             return _WITH.format(element=0, condition=condition), [key, canonical(operand)]
         return _WITH.format(element=0, condition=f"number {RANGES[operator]} ?"), [key, float(operand)]
     element = 1 if operator == "$contains" else 0
-    return _WITH.format(element=element, condition="value = ?"), [key, canonical(operand)]
+    values = [text for one in (operand if operator == "$in" else [operand]) for text in spellings(one)]
+    marks = ", ".join("?" * len(values))
+    return _WITH.format(element=element, condition=f"value IN ({marks})"), [key, *values]
 
 
 SQLITE = Dialect("SELECT row FROM documents", _in_sqlite)

@@ -197,6 +197,7 @@ def load(config: WorkerConfig, name: str) -> tuple[WorkerContext, dict[str, Any]
         "drafter": config.drafter,
         "draft_model": config.draft_model,
         "eagle_head": None if engine.context.eagle_head is None else config.eagle_head or "shipped",
+        "sdsat_adapters": None if engine.target.adapters is None else config.sdsat_adapters or "shipped",
         "memory": engine.context.memory(),
         "device": config.device,
         "dtype": config.dtype,

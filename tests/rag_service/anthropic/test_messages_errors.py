@@ -62,6 +62,10 @@ REFUSED: list[Any] = [
     ({"output_config": SCHEMA}, "invalid_schema", "JSON schema"),
     ({"inference_geo": "us"}, "invalid_request", "it runs where you run it"),
     ({"container": "x"}, "invalid_request", "container"),
+    pytest.param(
+        {"extra_body": {"speculation": "small_model"}}, "invalid_request", "RAG_DRAFT_MODEL",
+        marks=pytest.mark.decoder_only("a model server drafts in its own way"),
+    ),
     ({"extra_body": {"logit_bias": {"99999": 1}}}, "invalid_request|not_supported_by_engine", "logit_bias"),
     pytest.param(
         {"tools": [{"name": "f", "input_schema": {}}]}, "unsupported_tools", "no tools",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import subprocess
@@ -90,7 +91,46 @@ def test_what_names_nothing_needs_a_yes_where_nobody_is() -> None:
     for said in (None, ""):
         nobody = rag("sessions", "erase", "--all", said=said)
         assert nobody.exit_code == 1
-        assert nobody.stderr == "Error: Nobody said yes, so nothing was done; --yes does not ask.\n"
+        assert (nobody.stdout, nobody.stderr) == (
+            "",
+            "Error: Nobody said yes, so nothing was done; --yes does not ask.\n",
+        )
+
+
+@pytest.mark.usefixtures("terminal")
+def test_questions_leave_nothing_on_standard_output(shelf: RagClient) -> None:
+    kept = rag("docs", "delete", "kiwi", "-c", "shelf", "--json", said="n\n")
+    assert (kept.exit_code, kept.stdout) == (1, "")
+    gone = rag("docs", "delete", "kiwi", "-c", "shelf", "--json", said="y\n")
+    assert json.loads(gone.stdout) == {"collection": "shelf", "deleted": ["kiwi"]}
+    assert gone.stdout.startswith("{")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("edit", "", "Shorter."),
+        ("rate", "", "up"),
+        ("docs", "delete", "", "-c", "shelf"),
+        ("docs", "delete", "kiwi", " ", "-c", "shelf"),
+        ("docs", "delete", "kiwi", "-c", ""),
+        ("docs", "show", "", "-c", "shelf"),
+        ("sessions", "erase", ""),
+        ("sessions", "show", ""),
+        ("sessions", "export", ""),
+        ("jobs", "wait", ""),
+        ("keys", "revoke", ""),
+        ("collections", "delete", ""),
+        ("collections", "rename", "", "new"),
+        ("collections", "rename", "shelf", ""),
+        ("collections", "reindex", ""),
+    ],
+)
+def test_an_empty_id_is_a_wrong_argument(shelf: RagClient, command: tuple[str, ...]) -> None:
+    result = rag(*command)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "it is empty; say which one is meant" in " ".join(result.stderr.split())
+    assert shelf.collection("shelf").documents == 2
 
 
 @pytest.mark.usefixtures("terminal")

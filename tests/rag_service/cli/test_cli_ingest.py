@@ -98,6 +98,47 @@ def test_links_that_leave_a_folder_are_named_and_not_read(tmp_path: Path) -> Non
     assert through_a_link == ["papers/again.txt", "papers/own.txt"]
 
 
+def test_files_that_change_while_they_are_sent_are_as_they_were(
+    api_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, cut, gone, good = (tmp_path / name for name in ("log.txt", "cut.txt", "gone.txt", "good.txt"))
+    for file in (log, cut, gone, good):
+        file.write_text(f"Plums of {file.stem}.")
+    fstat = os.fstat
+
+    def grows(number: int) -> os.stat_result:
+        found = fstat(number)
+        name = os.readlink(f"/proc/self/fd/{number}")
+        if name == str(log):
+            with log.open("a") as more:
+                more.write(" LATER")
+        if name == str(cut):
+            os.truncate(cut, 5)
+        return found
+
+    monkeypatch.setattr(os, "fstat", grows)
+    monkeypatch.setattr(ingest, "batches", lambda sources, path_of: (gone.unlink(), batches(sources, path_of))[1])
+    files = list(map(str, (log, cut, gone, good)))
+    told = json.loads(rag("ingest", *files, "-c", "plums", "--json", "--url", api_url).stdout)
+    assert told["added"] == 3
+    (failure,) = told["failures"]
+    assert failure["name"].endswith("gone.txt")
+    assert failure["reason"] == "the file cannot be read: No such file or directory"
+    with Api(api_url) as api:
+        documents = api.request("GET", "/v1/collections/plums/documents")["documents"]
+        sizes = {one["name"].rpartition("/")[2]: one["bytes"] for one in documents}
+    assert sizes == {"log.txt": len("Plums of log."), "cut.txt": 5, "good.txt": len("Plums of good.")}
+
+
+def test_what_is_no_regular_file_is_refused_without_reading_it(api_url: str, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "good.md").write_text("Figs are sweet.")
+    told = json.loads(rag("ingest", "pipe", "/dev/zero", "good.md", "-c", "figs", "--json", "--url", api_url).stdout)
+    assert told["added"] == 1
+    assert [one["name"].rpartition("/")[2] for one in told["failures"]] == ["pipe", "zero"]
+    assert all("not a regular file; save what it gives" in one["reason"] for one in told["failures"])
+
+
 def test_a_file_that_may_not_be_looked_at_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("closed.md", "open.md"):
         (tmp_path / name).write_text("x")

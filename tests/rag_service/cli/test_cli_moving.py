@@ -103,7 +103,8 @@ def test_reindex(rag: Rag, library: Callable[..., Library], tmp_path: Path) -> N
         (("copy", "shelf", "--to", "new", "--tenant", "../x"), FAILED, "'../x' is not a collection name"),
         (("copy", "shelf", "--to", "postgresql://x:hush@127.0.0.1:1/y"), FAILED, "cannot be used"),
         (("reindex", "nothing"), FAILED, "There is no collection 'nothing'"),
-        (("reindex", "shelf", "--chunk-size", "99"), FAILED, "from 100 to 20000 bytes"),
+        (("reindex", "shelf", "--chunk-size", "99"), USAGE, "from 100 to 20000 bytes, or 0"),
+        (("reindex", "shelf", "--chunk-size", "20001"), USAGE, "Invalid value for '--chunk-size'"),
         (("reindex", "shelf", "--vector-dtype", "int8"), USAGE, "--vector-dtype"),
     ],
 )

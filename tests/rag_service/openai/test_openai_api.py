@@ -272,20 +272,6 @@ def test_completions_of_several_prompts(api: openai.OpenAI, world: Any) -> None:
     assert grounded.choices[0].model_extra["citations"]  # type: ignore[index]
 
 
-def test_models(api: openai.OpenAI) -> None:
-    listed = [model.id for model in api.models.list()]
-    collections = listed[1:-1]  # other tests of this service may have made some
-    assert (listed[0], listed[-1]) == (MODEL, "all-minilm-l6-v2")
-    assert "rag:animals" in collections
-    assert all(name.startswith("rag:") for name in collections)
-    for name in (*listed, "default"):
-        assert api.models.retrieve(name).id == name
-    assert api.models.retrieve("rag:animals").created > 0
-    with pytest.raises(openai.NotFoundError) as error:
-        api.models.retrieve("gpt-4o")
-    assert error.value.code == "model_not_found"
-
-
 def test_embeddings(api: openai.OpenAI) -> None:
     texts = ["The fox", "A bridge"]
     expected = HashEmbedder().embed_documents(texts)
@@ -303,6 +289,7 @@ def test_embeddings(api: openai.OpenAI) -> None:
 
 
 NO_TOOLS = "a model server has its own template for tools"
+NO_DRAFTERS = "a model server drafts in its own way"
 REFUSED: list[Any] = [
     ({"model": "gpt-4o"}, "model", "model_not_found"),
     ({"model": "rag:nothing"}, "model", "model_not_found"),
@@ -320,6 +307,10 @@ REFUSED: list[Any] = [
     ({"extra_body": {"top_logprobs": 3}}, None, "invalid_request"),
     ({"logit_bias": {"99999": 1}}, None, "invalid_request"),
     ({"max_tokens": 5000}, None, "context_length_exceeded"),
+    pytest.param(
+        {"extra_body": {"speculation": "small_model"}}, "speculation", "invalid_request",
+        marks=pytest.mark.decoder_only(NO_DRAFTERS),
+    ),
     ({"response_format": {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "thing"}}}},
      "response_format", "invalid_schema"),
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from rag_service.answering.engine_limits import capabilities_of, check, check_to
 from rag_service.anthropic.request import check_engine
 from rag_service.anthropic.schemas import MessagesRequest
 from rag_service.contract.schemas import QueryRequest
-from rag_service.errors import BadRequest
+from rag_service.errors import BadRequest, InvalidRequest
 from rag_service.prompting.conversation import Conversation
 from rag_service.settings import Settings
 from tests.rag_service.conftest import World
@@ -74,6 +74,39 @@ def test_without_insisting_every_worker_has_to_have_found_its_passes_bitwise(
     admission = Admission(Settings(exact=setting), tokens, queue, mock.Mock())
     request = QueryRequest(question="What?", exact="bitwise")
     with nullcontext() if promised else pytest.raises(BadRequest, match="passes are not bitwise"):
+        admission.check_engine(request, None)
+
+
+@pytest.mark.parametrize(
+    ("settings", "drafter", "found", "refused"),
+    [
+        ({}, "small_model", [{}], "needs a draft model"),
+        ({}, "copyspec+small_model", [{}], "RAG_DRAFT_MODEL"),
+        ({}, "small_model", [], "needs a draft model"),
+        ({}, "small_model", [{"draft_model": None}, {"draft_model": "tiny"}], None),
+        ({"draft_model": "tiny"}, "casd+small_model", [{}], None),
+        ({"draft_model": "tiny"}, "small_model", [{"draft_model": None}], "needs a draft model"),
+        ({}, "eagle", [{}], None),  # the package may have a head
+        ({}, "copyspec+eagle", [{"eagle_head": None}], "needs an EAGLE head"),
+        ({}, "eagle", [{"eagle_head": "shipped"}], None),
+        ({"eagle_head": "off"}, "casd+eagle", [{}], "RAG_EAGLE_HEAD"),
+        ({"sdsat_adapters": "off"}, "sdsat", [{}], "needs SDSAT adapters"),
+        ({}, "sdsat_two_step", [{"sdsat_adapters": None}], "RAG_SDSAT_ADAPTERS"),
+        ({}, "sdsat", [{}], None),
+        ({}, "auto", [{"draft_model": None, "eagle_head": None}], None),
+        ({}, None, [{}], None),
+    ],
+)
+@pytest.mark.parametrize("options", [str, lambda drafter: {"drafter": drafter}])
+def test_a_drafter_is_refused_where_what_it_needs_is_not_there(
+    settings: dict[str, Any], drafter: str | None, found: list[dict[str, Any]], refused: str | None, options: Any
+) -> None:
+    queue, tokens = mock.Mock(), mock.Mock(hash="t")
+    queue.workers.return_value = [{"tokenizer": "t", **worker} for worker in found]
+    queue.workers.return_value.append({"tokenizer": "of another model", "draft_model": "tiny"})
+    admission = Admission(Settings(**settings), tokens, queue, mock.Mock())
+    request = QueryRequest(question="What?", speculation=drafter and options(drafter))
+    with pytest.raises(InvalidRequest, match=refused) if refused else nullcontext():
         admission.check_engine(request, None)
 
 

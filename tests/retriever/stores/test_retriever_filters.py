@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from retriever import Collection, InvalidQuery, Library, SourceDocument
-from retriever.stores.canonical import canonical
+from retriever.stores import canonical
 from tests.support.hash_embedder import HashEmbedder
 
 pytestmark = pytest.mark.usefixtures("each_store")
@@ -20,6 +21,7 @@ DOCUMENTS: dict[str, dict[str, Any]] = {
     "c": {"team": "travel", "year": "2021", "tags": [], "draft": True},
     "d": {"team": None, "year": -1, "place": {"city": "Zürich"}, "tags": "x"},
     "e": {},
+    "f": {"year": 2020.0, "tags": [3.0, 3], "place": {"floors": [1, 2.0]}, "draft": 1, "serial": 2**53 + 1},
 }
 
 
@@ -39,34 +41,49 @@ def found(collection: Collection, where: Any, mode: Any = "hybrid") -> str:
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ({}, "abcde"),
+        ({}, "abcdef"),
         ({"team": "travel"}, "ac"),
         ({"team": {"$eq": "travel"}, "year": 2020}, "a"),
-        ({"team": {"$ne": "travel"}}, "bde"),
+        ({"team": {"$ne": "travel"}}, "bdef"),
         ({"team": None}, "d"),
         ({"team": {"$in": ["office", None]}}, "bd"),
-        ({"team": {"$nin": ["office", None]}}, "ace"),
+        ({"team": {"$nin": ["office", None]}}, "acef"),
         ({"team": {"$in": []}}, ""),
-        ({"year": {"$gte": 2020}}, "ab"),
+        ({"year": {"$gte": 2020}}, "abf"),
         ({"year": {"$gt": 2020, "$lt": 3000}}, "b"),
         ({"year": {"$lte": -1}}, "d"),
         ({"year": {"$gte": "2021"}}, "c"),
         ({"date": {"$gte": "2020-05", "$lt": "2021"}}, "a"),
         ({"date": {"$lt": "2024"}}, "ab"),
         ({"tags": {"$contains": "y"}}, "ab"),
-        ({"tags": {"$contains": 3}}, "b"),
+        ({"tags": {"$contains": 3}}, "bf"),
         ({"tags": {"$contains": "x"}}, "a"),
         ({"tags": "x"}, "d"),
         ({"tags": ["x", "y"]}, "a"),
         ({"place": {"city": "Zürich"}}, "d"),
         ({"draft": True}, "c"),
-        ({"draft": {"$lt": 2}}, ""),
+        ({"draft": {"$lt": 2}}, "f"),
         ({"$or": [{"team": "office"}, {"draft": True}]}, "bc"),
         ({"$and": [{"team": "travel"}, {"$not": {"draft": True}}]}, "a"),
         ({"$not": {}}, ""),
         ({"team": "travel", "$or": [{"year": 2020}, {"year": 1}]}, "a"),
         ({"unknown": 1}, ""),
-        ({"year": {"$lt": 10**30}}, "abd"),
+        ({"year": {"$lt": 10**30}}, "abdf"),
+        ({"year": 2020}, "af"),
+        ({"year": 2020.0}, "af"),
+        ({"year": 2020.0, "team": "travel"}, "a"),
+        ({"year": {"$ne": 2020.0}}, "bcde"),
+        ({"year": {"$in": [2020.0, -1.0]}}, "adf"),
+        ({"year": {"$nin": [2020.0]}}, "bcde"),
+        ({"tags": {"$contains": 3.0}}, "bf"),
+        ({"tags": ["y", 3.0]}, "b"),
+        ({"tags": [3, 3]}, "f"),
+        ({"place": {"floors": [1.0, 2]}}, "f"),
+        ({"draft": 1.0}, "f"),
+        ({"draft": {"$in": [True]}}, "c"),
+        ({"serial": 2**53 + 1}, "f"),
+        ({"serial": 2**53}, ""),
+        ({"serial": float(2**53)}, ""),
     ],
 )
 def test_filters(collection: Collection, mode: str, where: Any, expected: str) -> None:
@@ -82,6 +99,8 @@ def test_filters(collection: Collection, mode: str, where: Any, expected: str) -
         ({"$and": ["x"]}, "object with at most"),
         ({"a": {"$near": 1}}, "no operator"),
         ({"a": {"$in": "x"}}, "needs a list"),
+        ({"a": {"$gt": 1, "x": 2}}, "mixes operators with other keys"),
+        ({"$not": {"a": {"x": 2, "$gt": 1}}}, "mixes operators with other keys"),
         ({"a": {"$gt": True}}, "number, or a text"),
         ({"a": float("nan")}, "plain JSON"),
         ({"a": {"$gt": 10**400}}, "300 digits"),
@@ -102,8 +121,10 @@ def test_nesting_is_bounded(collection: Collection) -> None:
         found(collection, where)
 
 
-KEYS = st.sampled_from(["team", "year", "tags", "date"])
-VALUES = st.sampled_from(["travel", "office", None, 2020, 2023.5, "2021", ["x", "y"], "x", 3, "2020-05-01"])
+KEYS = st.sampled_from(["team", "year", "tags", "date", "draft"])
+VALUES = st.sampled_from(
+    ["travel", "office", None, 2020, 2020.0, 2023.5, "2021", ["x", "y"], [3], "x", 3, 3.0, True, 1, "2020-05-01"]
+)
 EQUAL = st.sampled_from(["$eq", "$ne", "$contains"])
 RANGES = st.sampled_from(["$gt", "$lte"])
 BOUNDS = st.sampled_from([2020, "2021"])
@@ -147,14 +168,40 @@ def _entry(key: str, value: Any, metadata: dict[str, Any]) -> bool:
 
 def _holds(operator: str, operand: Any, key: str, metadata: dict[str, Any]) -> bool:
     stored = metadata.get(key)
-    same = key in metadata and canonical(stored) == canonical(operand)
+    same = key in metadata and _same(stored, operand)
     if operator in ("$eq", "$ne"):
         return same == (operator == "$eq")
     if operator == "$in":
-        return key in metadata and canonical(stored) in map(canonical, operand)
+        return key in metadata and any(_same(stored, one) for one in operand)
     if operator == "$contains":
-        return isinstance(stored, list) and canonical(operand) in map(canonical, stored)
+        return isinstance(stored, list) and any(_same(one, operand) for one in stored)
     comparable = isinstance(stored, str) if isinstance(operand, str) else isinstance(stored, int | float)
     if not comparable or isinstance(stored, bool) or stored is None:
         return False
     return bool(stored > operand if operator == "$gt" else stored <= operand)
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are equal in JSON, where true is no number."""
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(_same, one, other))
+    return bool(one == other)
+
+
+def test_numbers_are_found_in_collections_of_earlier_versions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They wrote 2020.0 where this one writes 2020."""
+    made = Library(tmp_path, HashEmbedder()).create("earlier")
+    with monkeypatch.context() as earlier:
+        earlier.setattr(canonical, "comparable", canonical.canonical)
+        for name, value in (("a", 2020), ("b", 2020.0), ("c", [2020.0]), ("d", 2.5), ("e", 1e22), ("f", 10**22)):
+            made.ingest([SourceDocument(document_id=name, text=f"zebra {name}", metadata={"year": value})])
+    assert [found(made, {"year": value}) for value in (2020, 2020.0, 2.5, 1e22, 10**22)] == [
+        "ab",
+        "ab",
+        "d",
+        "ef",
+        "ef",
+    ]
+    assert found(made, {"year": {"$contains": 2020}}) == found(made, {"year": [2020.0]}) == "c"

@@ -29,6 +29,7 @@ from rag_service.cli.options import (
     Url,
     Verbose,
     joined,
+    named,
     sentence,
     without_none,
 )
@@ -85,7 +86,9 @@ def ask(
 
 
 def edit(
-    answer: Annotated[str, typer.Argument(metavar="ANSWER", help="Id of the answer; `rag ask` prints it.")],
+    answer: Annotated[
+        str, typer.Argument(metavar="ANSWER", help="Id of the answer; `rag ask` prints it.", callback=named)
+    ],
     instruction: Annotated[list[str], typer.Argument(metavar="INSTRUCTION", help="What to change.")],
     speculation: SpeculationName = None,
     max_tokens: MaxTokens = None,

@@ -6,6 +6,7 @@ without a prompt, for programs.
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 from collections.abc import Callable
@@ -46,6 +47,7 @@ from rag_service.cli.options import (
     joined,
     without_none,
 )
+from rag_service.cli.plain_text import check_text, shown
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.client.calls import Call
@@ -99,12 +101,14 @@ def chat(
             say_model(api)
             say_dim("Ask, or /help. Ctrl-D leaves.")
         interactive = not as_json and sys.stdin.isatty()
+        if isinstance(sys.stdin, io.TextIOWrapper):  # a line that is not UTF-8 is refused, and the next ones answered
+            sys.stdin.reconfigure(errors="surrogateescape")
         while (line := _read("> " if interactive else "")) is not None:
             if line.strip() in (QUIT if as_json else QUIT_AT_A_PROMPT):
                 break
             if line.strip():
                 if not (interactive or as_json):  # nobody typed it here, so nothing shows which answer is whose
-                    out().print(f"> {line.strip()}")
+                    out().print(f"> {shown(line.strip())}")
                 conversation.handle(line.strip())
     if conversation.status and not interactive:
         raise typer.Exit(conversation.status)
@@ -167,6 +171,7 @@ class Conversation:
         """Run a command or ask a question. Errors are printed, and the conversation goes on."""
         command, _, arguments = line.partition(" ")
         try:
+            check_text(line)
             if not line.startswith("/"):
                 self._ask(line)
             elif command == "/edit":

@@ -7,13 +7,13 @@ from typing import Annotated, Literal
 import typer
 
 from rag_service.cli.console import out, print_json
-from rag_service.cli.options import ApiKey, Json, Url
+from rag_service.cli.options import ApiKey, Json, Url, named
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
 
 def rate(
-    answer: Annotated[str, typer.Argument(metavar="ID", help="Id of the answer; `rag ask` prints it.")],
+    answer: Annotated[str, typer.Argument(metavar="ID", help="Id of the answer; `rag ask` prints it.", callback=named)],
     rating: Annotated[Literal["up", "down"], typer.Argument(metavar="up|down", help="A good answer, or a bad one.")],
     comment: Annotated[str, typer.Option("--comment", metavar="TEXT", help="Why.  [default: none]")] = "",
     url: Url = None,

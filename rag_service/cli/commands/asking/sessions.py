@@ -14,10 +14,11 @@ from rag_service.cli.api import Api, Rejected
 from rag_service.cli.commands.asking.transcript import as_markdown, has_changed
 from rag_service.cli.confirm import asks, confirm
 from rag_service.cli.console import CliError, count, err, local_time, out, print_json, print_result, say_dim
-from rag_service.cli.options import ApiKey, Json, Url, example
+from rag_service.cli.options import ApiKey, Json, Url, example, named
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.contract.notes import passes_on
+from rag_service.stack.exit_status import USAGE
 
 QUESTION_CHARS = 60
 """Characters of a question that the list shows."""
@@ -26,8 +27,8 @@ MOST_SESSIONS = 1000
 
 app = typer.Typer(help="Sessions: list, show, export, erase.", no_args_is_help=True)
 _ID = "Id of the session; `rag sessions list` shows it."
-SessionId = Annotated[str, typer.Argument(metavar="ID", help=_ID)]
-OneOrAll = Annotated[str | None, typer.Argument(metavar="ID", help=_ID, show_default=False)]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help=_ID, callback=named)]
+OneOrAll = Annotated[str | None, typer.Argument(metavar="ID", help=_ID, show_default=False, callback=named)]
 
 
 @app.command("list", epilog=example("rag sessions list"))
@@ -143,7 +144,7 @@ def erase(
 ) -> None:
     """Erase a session with its turns and all its answers, or with --all everything. Asks first."""
     if everything == (session is not None):
-        raise CliError("Name a session, or give --all.")
+        raise CliError("Name a session, or give --all, and not both.", USAGE)
     if everything and not yes:
         confirm("Erase all sessions and answers of this key's person?")
     if session is not None and asks(yes):

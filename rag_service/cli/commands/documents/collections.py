@@ -10,7 +10,7 @@ from rich.filesize import decimal
 from rag_service.cli.commands.documents import moving
 from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import count, err, out, print_json, print_result
-from rag_service.cli.options import ApiKey, Json, Url, example
+from rag_service.cli.options import ApiKey, Json, Url, example, named
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 
@@ -36,8 +36,8 @@ def list_collections(url: Url = None, api_key: ApiKey = None, as_json: Json = Fa
 
 @app.command("rename", epilog=example("rag collections rename notes field-notes"))
 def rename(
-    name: Annotated[str, typer.Argument(metavar="OLD", help="Name of the collection.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no collection has.")],
+    name: Annotated[str, typer.Argument(metavar="OLD", help="Name of the collection.", callback=named)],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name, which no collection has.", callback=named)],
     url: Url = None,
     api_key: ApiKey = None,
     as_json: Json = False,
@@ -56,7 +56,7 @@ def rename(
 
 @app.command("delete", epilog=example("rag collections delete notes", "rag collections delete notes --yes"))
 def delete(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")],
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.", callback=named)],
     yes: Yes = False,
     url: Url = None,
     api_key: ApiKey = None,

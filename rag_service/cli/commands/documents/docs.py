@@ -14,7 +14,7 @@ from rag_service.cli.api import Api, Rejected
 from rag_service.cli.choice import choose
 from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import CliError, count, err, local_time, out, print_json
-from rag_service.cli.options import ApiKey, InCollection, Json, OneCollection, Url, example
+from rag_service.cli.options import ApiKey, InCollection, Json, OneCollection, Url, example, named
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from retriever.dates import iso_date
@@ -25,7 +25,9 @@ MOST_NAMED = 3
 """Most documents that are named in place of one that is not there."""
 
 app = typer.Typer(help="Documents of a collection: list, show, delete.", no_args_is_help=True)
-DocumentId = Annotated[str, typer.Argument(metavar="ID", help="Id of the document; `rag docs list` shows it.")]
+DocumentId = Annotated[
+    str, typer.Argument(metavar="ID", help="Id of the document; `rag docs list` shows it.", callback=named)
+]
 
 
 @app.command("list", epilog=example("rag docs list -c notes"))
@@ -102,7 +104,9 @@ def show(
 
 @app.command("delete", epilog=example("rag docs delete notes-backups.md-905d7e9011 -c notes"))
 def delete(
-    documents: Annotated[list[str], typer.Argument(metavar="ID", help="Document ids; `rag docs list` shows them.")],
+    documents: Annotated[
+        list[str], typer.Argument(metavar="ID", help="Document ids; `rag docs list` shows them.", callback=named)
+    ],
     collection: InCollection = DEFAULT_COLLECTION,
     yes: Yes = False,
     url: Url = None,

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -22,7 +22,7 @@ from rag_service.cli.metadata import Meta, metadata_of
 from rag_service.cli.options import ApiKey, Json, Url
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
-from rag_service.client.calls import batches, unreadable
+from rag_service.client.calls import batches, contents, unreadable
 from rag_service.contract.file_names import sendable
 from rag_service.stack.exit_status import FAILED, UNREACHABLE
 
@@ -244,9 +244,12 @@ def _ingest(
         before = 0
         for batch in batches(sources, path_of=lambda source: source.path):
             try:
-                jobs.append(_upload(api, collection, batch, metadata))
-                if wait:
-                    job = _ended(api, jobs[-1], partial(_advance, progress, bar, before))
+                job_id, unread = _upload(api, collection, batch, metadata)
+                failures += unread
+                if job_id is not None:
+                    jobs.append(job_id)
+                if wait and job_id is not None:
+                    job = _ended(api, job_id, partial(_advance, progress, bar, before))
                     failures += job["failures"]
                     for outcome in outcomes:  # services of version 0.1 send none
                         outcomes[outcome] += job.get(outcome, 0)
@@ -258,8 +261,6 @@ def _ingest(
                 if error.status != UNREACHABLE:
                     raise
                 raise CliError(f"{error} {_GOES_ON}", UNREACHABLE) from None
-            except OSError as error:
-                raise CliError(f"{error.filename}: {error.strerror}") from None
             except KeyboardInterrupt:
                 if jobs:
                     err().print(f"Uploaded files are ingested; `rag jobs wait {jobs[-1]}` waits for them.")
@@ -288,11 +289,23 @@ def _advance(progress: Progress, bar: TaskID, before: int, done: int) -> None:
     progress.update(bar, completed=before + done)
 
 
-def _upload(api: Api, collection: str, batch: Sequence[Source], metadata: dict[str, Any]) -> str:
+def _upload(
+    api: Api, collection: str, batch: Sequence[Source], metadata: dict[str, Any]
+) -> tuple[str | None, list[dict[str, str]]]:
+    """The job's id, None if there was nothing to send, and the files that could not be read."""
+    failures: list[dict[str, str]] = []
+    files: list[tuple[str, IO[bytes]]] = []
     with ExitStack() as stack:
-        files = [(source.name, stack.enter_context(source.path.open("rb"))) for source in batch]
+        for source in batch:
+            try:
+                files.append((source.name, stack.enter_context(contents(source.path))))
+            except OSError as error:  # it vanished, or its disk fails
+                failures.append(_failure(source, f"the file cannot be read: {error.strerror}"))
+        if not files:
+            return None, failures
         call = calls.add_files_described(collection, files, [{"metadata": metadata}] * len(files))
-        return api.send(call if metadata else replace(call, data=None))  # services of version 0.1 know no details
+        # services of version 0.1 know no details
+        return api.send(call if metadata else replace(call, data=None)), failures
 
 
 def _create(api: Api, collection: str) -> bool:

@@ -10,7 +10,7 @@ import typer
 
 from rag_service.cli.api import Api
 from rag_service.cli.console import err, local_time, out, print_json, print_result
-from rag_service.cli.options import ApiKey, Json, Url, example
+from rag_service.cli.options import ApiKey, Json, Url, example, named
 from rag_service.cli.stack.connect import connect
 from rag_service.client import calls
 from rag_service.stack.exit_status import FAILED
@@ -18,7 +18,7 @@ from rag_service.stack.exit_status import FAILED
 POLL_S = 0.2
 
 app = typer.Typer(help="Ingest jobs: list, show, wait, cancel.", no_args_is_help=True)
-JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jobs list` shows it.")]
+JobId = Annotated[str, typer.Argument(metavar="ID", help="Id of the job; `rag jobs list` shows it.", callback=named)]
 
 
 @app.command("list", epilog=example("rag jobs list"))

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 
 from rag_service.answering.models import model_folder
 from rag_service.cli.console import CliError, count, print_result, progress_bar, say_warning
-from rag_service.cli.options import Json
+from rag_service.cli.options import Json, named
 from rag_service.settings import load_settings
 from rag_service.stack.exit_status import USAGE
 from retriever.errors import RetrieverError
@@ -24,8 +24,16 @@ from retriever.types import Progress as OnProgress
 if TYPE_CHECKING:
     from retriever.stores.protocol import Stores
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the collection.", callback=named)]
 Tenant = Annotated[str, typer.Option("--tenant", "-t", metavar="NAME", help="Tenant whose collection it is.")]
+
+
+def _size(value: int | None) -> int | None:
+    from retriever.stores.splitter import LEAST_SIZE, MOST_SIZE
+
+    if value and not LEAST_SIZE <= value <= MOST_SIZE:
+        raise typer.BadParameter(f"it must be from {LEAST_SIZE} to {MOST_SIZE} bytes, or 0 for the default.")
+    return value
 
 
 def copy(
@@ -75,6 +83,7 @@ def reindex(
             help="Bytes of UTF-8 at which a chunk is full, from 100 to 20000; 0 is the default, 900. Chunks that the "
             "embedding model would not read to their end are smaller.  [default: as it is]",
             min=0,
+            callback=_size,
         ),
     ] = None,
     vector_dtype: Annotated[

@@ -13,7 +13,7 @@ import typer
 from rag_service.access.principal import OPERATOR_KEY, Principal
 from rag_service.cli.confirm import Yes, asks, confirm
 from rag_service.cli.console import CliError, err, out, print_json, print_result
-from rag_service.cli.options import Json, example
+from rag_service.cli.options import Json, example, named
 from rag_service.cli.stack.connect import stack_redis
 from rag_service.contract.keys import Role
 from rag_service.settings import load_settings
@@ -101,7 +101,9 @@ def list_keys(as_json: Json = False) -> None:
 
 @app.command("revoke", epilog=example("rag keys revoke 1b9d6bcd"))
 def revoke(
-    key_id: Annotated[str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.")],
+    key_id: Annotated[
+        str, typer.Argument(metavar="ID", help="Id of the key; `rag keys list` shows it.", callback=named)
+    ],
     yes: Yes = False,
     as_json: Json = False,
 ) -> None:
