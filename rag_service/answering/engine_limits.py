@@ -75,12 +75,12 @@ def check_drafter(drafter: str | None, settings: Settings, workers: Sequence[Map
         InvalidRequest
     """
     for part in (drafter or "").split("+"):
-        if part not in _NEEDS:
+        if part not in _NEEDS or not workers:  # without a worker, nothing is answered
             continue
         setting, needed = _NEEDS[part]
         value = getattr(settings, setting)
         configured = value is not None if setting == "draft_model" else value != "off"  # unset: what the package has
-        if not any(worker.get(setting, configured) for worker in workers or [{}]):
+        if not any(worker.get(setting, configured) for worker in workers):
             raise InvalidRequest(
                 f"The drafter {drafter!r} needs {needed}, and this service has none. Leave `speculation` out or use "
                 f"`auto`, or start the service with RAG_{setting.upper()} (docs/settings.md).",

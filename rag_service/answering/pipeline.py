@@ -8,6 +8,7 @@ Next: `Retrieval.find` (`retrieval.py`).
 from __future__ import annotations
 
 import contextlib
+import re
 import sys
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,6 +41,9 @@ from workers.broker.messages import Abstain, GenerateJob, TurnRecord
 from workers.errors import ClaimLost, QueueUnavailable
 from workers.sessions.streams import AnswerRecord
 
+_NUMBER = re.compile(r"\d+(?:[.,:]\d+)*")
+LATEST = 20
+"""Turns of a session that are looked at for warnings."""
 ATTEMPTS = 3
 """Tries to enqueue a turn whose claim on its session lapsed while its prompt was built."""
 
@@ -148,7 +152,7 @@ class Pipeline(Service):
             if turns and (points_back or takes_from_answer(asked, request.question, question.past)):
                 doubtful = await self._is_doubtful(turns[-1])
             elif retrieved.stands_alone(request.question):
-                unsupported = frozenset([n for n in asking if n not in outdated and await self._is_doubtful(turns[n])])
+                unsupported = await self._unsupported(request.question, turns, [n for n in asking if n not in outdated])
         find = partial(self._template, retrieved, question, collection, request.abstain, request.prompt)
         template, support = await anyio.to_thread.run_sync(find)
         make = partial(
@@ -174,6 +178,12 @@ class Pipeline(Service):
             doubtful=doubtful,
         )
         return await anyio.to_thread.run_sync(make)
+
+    async def _unsupported(self, question: str, turns: Sequence[TurnRecord], asking: Sequence[int]) -> frozenset[int]:
+        """The latest turns whose answers have a warning, but for those with a number that the question has, too."""
+        numbers = set(_NUMBER.findall(question))
+        about_others = [n for n in asking[-LATEST:] if numbers.isdisjoint(_NUMBER.findall(turns[n].segments[-1].text))]
+        return frozenset([n for n in about_others if await self._is_doubtful(turns[n])])
 
     async def _is_doubtful(self, turn: TurnRecord) -> bool:
         """Whether a turn's answer has a warning; False if it is no longer kept."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from rag_service.prompting.rewriting.follow_up import looks_back, names_nothing, needs_rewriting
+from rag_service.prompting.rewriting.follow_up import looks_back, names_nothing, needs_rewriting, speaks_of_answer
 from retriever.languages import language_of
 from workers.broker.messages import NotRewritten, Stated
 
@@ -44,7 +44,7 @@ class Retrieved:
 
     def stands_alone(self, question: str) -> bool:
         """Whether a question, as the model reads it, can be understood without the conversation."""
-        if self.joined or looks_back(question):
+        if self.joined or looks_back(question) or speaks_of_answer(question):
             return False
         if self.in_full(question) != question:
             return True

@@ -93,19 +93,27 @@ def _telling_lines(text: str) -> tuple[list[str], list[int]]:
     tables are left out, and of very long rows the cells after the first ones.
     """
     lines = text.split("\n")
-    rows = [line.startswith("|") for line in lines]
     found: list[str] = []
     starts: list[int] = []
     start = run = 0
-    for number, line in enumerate(lines):
-        run = run + 1 if rows[number] else 0
-        following = lines[number + 1 : number + 2]
-        inside = run > LONG_TABLE and bool(following) and rows[number + 1]
-        if not inside or any(map(_DIVIDER.fullmatch, (line, *following))):
-            found.append(line if run == 0 or len(line) < LONG_ROW else _begun(line))
+    is_wide = False  # whether the cells of the table's rows are cut
+    for line, below in pairwise([*lines, ""]):
+        run = run + 1 if line.startswith("|") else 0
+        divides = _DIVIDER.fullmatch(line) is not None
+        inside = run > LONG_TABLE and below.startswith("|") and not (divides or ">" in line)
+        if not inside or _DIVIDER.fullmatch(below):
+            if _DIVIDER.fullmatch(below) and run:
+                is_wide = len(line) >= LONG_ROW and _columns(line) == _columns(below) > MOST_CELLS
+            elif not (divides and run):
+                is_wide = is_wide and run > 0
+            found.append(_begun(line) if is_wide else line)
             starts.append(start)
         start += len(line) + 1
     return found, starts
+
+
+def _columns(row: str) -> int:
+    return len(_BAR.split(row.strip().removeprefix("|").removesuffix("|")))
 
 
 def _begun(row: str) -> str:

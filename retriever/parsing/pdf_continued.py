@@ -55,19 +55,14 @@ class Continued:
         """
         begun = self._begun(rows, lefts, _lines(above))
         rows = rows if begun is None or list(rows[0]) == list(begun.names) else [begun.names, *rows]
-        self._here.append(PageTable(lefts, rows[0], _lines(below)))
+        if len(rows) > 1:
+            self._here.append(PageTable(lefts, rows[0], _lines(below)))
         return rows
 
     def _begun(self, rows: Cells, lefts: Sequence[float], above: frozenset[str]) -> PageTable | None:
-        if not above <= self._lines_before or _has_names(rows):
-            return None
+        if not above <= self._lines_before or not any(map(str.isdigit, "".join(rows[0]))):
+            return None  # a row of words alone may be names of columns
         return next((one for one in self._before if one.after <= self._lines and _are_near(one.lefts, lefts)), None)
-
-
-def _has_names(rows: Cells) -> bool:
-    """Whether the first row surely names columns: figures stand below it, and it has none."""
-    first, *others = (any(map(str.isdigit, "".join(row))) for row in rows)
-    return not first and any(others)
 
 
 def _are_near(lefts: Sequence[float], others: Sequence[float]) -> bool:

@@ -191,7 +191,7 @@ class Denials:
         nuts, of peanuts. English alone: in German, "die Karte" may be the Jahreskarte."""
         if self._question.vocabulary.language != "en":
             return False
-        others = statement.words.difference(words)
+        others = statement.words.difference(words, self._question.asked)
         return any(
             word in self._words and word not in statement.words and any(_is_kind(other, word) for other in others)
             for word in words
@@ -351,4 +351,4 @@ class Denials:
 
 
 def _is_kind(word: str, of: str) -> bool:
-    return word.endswith(of) and min(len(of), len(word) - len(of)) >= KIND
+    return of != "day" and word.endswith(of) and min(len(of), len(word) - len(of)) >= KIND

@@ -34,7 +34,7 @@ from workers.support.words.months import spans_in
 from workers.support.words.numbers import others, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.states import says_no
-from workers.support.words.units import lacks_price, priced_in
+from workers.support.words.units import lacks_price, priced_in, with_currencies
 from workers.support.words.word_forms import heads, near
 
 CONTRADICTED = 0.2
@@ -93,7 +93,7 @@ class Evidence:
     def __init__(
         self, question: str, passages: Sequence[str], language: str = "en", titles: Sequence[str] = ()
     ) -> None:
-        self._question = Question(question, language)
+        self._question = Question(question, language, passages)
         self._statements = [*statements_of(passages, titles, self._question)]
         self._weights = Weights([one.words for one in self._statements], self._question)
         self._contradictions = Contradictions(self._question, self._weights)
@@ -116,7 +116,7 @@ class Evidence:
         """As `of` for the sentences of one answer: together they must speak of what was asked, not each of them."""
         found = self._of_answer(claims)
         said = words_of(" ".join(claims))
-        lacking = lacks_price(said, self._question.words) or self._takes_for_price(said)
+        lacking = lacks_price(said, self._question.words) or self._takes_for_price(" ".join(claims))
         return [replace(one, denied=one.denied or lacking or self._is_reduced(claims, one)) for one in found]
 
     def nearest(self) -> Statement | None:
@@ -254,16 +254,16 @@ class Evidence:
             " ".join(claims), there, self._statements, self._question
         )
 
-    def _takes_for_price(self, said: Sequence[str]) -> bool:
+    def _takes_for_price(self, answer: str) -> bool:
         """Whether all amounts of an answer are numbers of the question, and none is one in the passages: "5 kg of rye
         flour 1150 cost 1150 euros"."""
-        asked, priced = self._question, priced_in(said)
-        plain = {usual_form(word) for word in asked.words if word[0].isdigit()} - priced_in(asked.words)
+        asked, priced = self._question, _priced(answer)
+        plain = {usual_form(word) for word in asked.words if word[0].isdigit()} - _priced(asked.text)
         return (
             bool(priced)
             and priced <= plain
             and not any(
-                priced & priced_in(words_of(one.text)) or (one.row and one.row.has_in_named(priced, asked.columns))
+                priced & _priced(one.text) or (one.row and one.row.has_in_named(priced, asked.columns))
                 for one in self._statements
             )
         )
@@ -274,6 +274,10 @@ class Evidence:
         if there is None or not wants_reason(self._question.words):
             return False
         return not gives_reason(words_of(f"{claim} {there.text}"))
+
+
+def _priced(text: str) -> set[str]:
+    return priced_in(words_of(with_currencies(text)))
 
 
 def _states_nothing(text: str) -> bool:

@@ -55,11 +55,13 @@ class Question:
     Args:
         text: in a form that stands alone.
         language: of the text, an ISO 639-1 code.
+        there: texts of the passages.
 
     Attributes:
         vocabulary: of its language.
         words: all of its words.
-        content: its content words but for those of degree behind "how", and `asked` the same as a set.
+        content: its content words but for those of degree behind "how" that the passages lack, and `asked` the same
+            as a set.
         sought: its content words without those behind "how": how long, how much.
         names: those that begin with a capital or a digit.
         chooses: it offers a choice: "or".
@@ -77,12 +79,12 @@ class Question:
             "cost" asks for.
     """
 
-    def __init__(self, text: str, language: str) -> None:
+    def __init__(self, text: str, language: str, there: Iterable[str] = ()) -> None:
         self.text = text
         self.vocabulary = Vocabulary(language)
         self.words = words_of(text)
         of_how = [word for how, word in pairwise(self.words) if how in _HOW]
-        degrees = self.vocabulary.content(_DEGREES.intersection(of_how))
+        degrees = [] if _DEGREES.isdisjoint(of_how) else self._unsaid_degrees(of_how, there)
         self.content = [word for word in self.vocabulary.content(self.words) if word not in degrees]
         self.asked = frozenset(self.content)
         self.sought = [word for word in self.content if word not in self.vocabulary.content(of_how)]
@@ -106,6 +108,11 @@ class Question:
         self.brings = not BRINGING.isdisjoint(self.words)
         pricing = self.vocabulary.pricing
         self.columns = [*self.content, *(() if pricing.isdisjoint(self.content) else pricing)]
+
+    def _unsaid_degrees(self, of_how: Iterable[str], there: Iterable[str]) -> set[str]:
+        """The words of degree behind "how" that the passages lack."""
+        said = {word for text in there for word in words_of(text)}
+        return set(self.vocabulary.content(_DEGREES.intersection(of_how))) - set(self.vocabulary.content(said))
 
     def _inside(self, number: str) -> str:
         """A number, or one just inside the range that begins or ends with it: "more than 20" is not 20."""

@@ -69,6 +69,17 @@ _BACK = re.compile(
     r"|premi(?:er|ère)|deuxième|deux|avant|différence|primer[oa]?|segund[oa]|ambos|ambas|antes|diferencia)\b"
     r"|第一|第二|两个|之前|相比"
 )
+_ANSWER = re.compile(
+    r"\b(?:(?:your|this|that|last|previous) (?:last |previous )?(?:answer|reply|response)|you (?:said|wrote|found"
+    r"|told|meant|answered|mentioned|arrived?)|(?:did|do) you (?:arrive|mean|know|get)|conversation|so far"
+    r"|word for word|which of (?:the|these|those|them)|at the beginning|found out|summari[sz]e (?:all|our|this|that)"
+    r"|(?:deine|ihre|diese|letzte)[nr]? antwort|(?:hast du|haben sie|du|sie) (?:gesagt|geschrieben|gemeint"
+    r"|sagtest|sagten)"
+    r"|gespräch|unterhaltung|bisher|am anfang|wortwörtlich|welche[rs]? (?:von|der) (?:den|beiden)"
+    r"|(?:je|jouw|uw|dit|dat|laatste|vorige) antwoord|(?:je|jij|u) (?:zei|schreef|noemde|bedoelde)|gesprek|tot nu toe"
+    r"|aan het begin|woord voor woord|welke van)\b"
+)
+"""Words of questions about what was said."""
 EXPLETIVE = re.compile(r"\b(?:is|was) it (?:possible|necessary|allowed|ok|okay|true|mandatory) ", re.IGNORECASE)
 """Where `it` stands for nothing."""
 
@@ -102,6 +113,11 @@ def needs_rewriting(question: str) -> bool:
 def looks_back(question: str) -> bool:
     """Whether a question may mean more of its conversation than the last exchange: it compares, or goes back."""
     return bool(_BACK.search(_plain(question)))
+
+
+def speaks_of_answer(question: str) -> bool:
+    """Whether a question is about what was said before: "Repeat your answer", "what you found", "so far"."""
+    return bool(_ANSWER.search(_plain(question)))
 
 
 def names_nothing(question: str, language: str) -> bool:

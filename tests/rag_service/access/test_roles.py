@@ -166,7 +166,7 @@ async def test_readers_change_nothing(place: Place) -> None:
     assert (await place.ask("DELETE", "/v1/sessions/{session_id}", reader)).status_code == 204
     for path in ("/v1/sessions", "/v1/sessions/", "/v1/sessions?all=false"):  # as with an id that is empty
         response = await place.client.request("DELETE", path, headers=reader, follow_redirects=True)
-        assert response.status_code == 422, "nothing is erased by chance"
+        assert response.status_code == (404 if path.endswith("/") else 422), "nothing is erased by chance"
     assert (await place.ask("DELETE", "/v1/sessions", reader)).status_code == 200
 
 

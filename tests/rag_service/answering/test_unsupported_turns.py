@@ -28,7 +28,7 @@ async def test_a_question_that_stands_alone_is_asked_without_a_doubtful_answer(
     session = {"session_id": right["session_id"]}
     world.stage.text = WRONG
     assert (await ask(client, QUESTION, **session))["note"] == UNSUPPORTED
-    world.stage.text = None
+    world.stage.text = "The quick fox jumps over the lazy dog."
     third = await ask(client, "Which dog does Rex call lazy?", **session)
     prompt = world.tokens.decode(world.stage.prompts[-1])
     assert WRONG not in prompt
@@ -56,3 +56,23 @@ async def test_what_is_about_the_answer_reads_it(client: httpx.AsyncClient, worl
     again = await ask(client, message, session_id=first["session_id"])
     assert WRONG in world.tokens.decode(world.stage.prompts[-1])
     assert again["turns_unsupported"] == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "left_out"),
+    [
+        ("Repeat your answer about the Fox of Room 4.", 0),
+        ("Is 12 euros right for the Fox?", 0),
+        ("What did you say of Rex before?", 0),
+        ("Which dog does Rex call lazy?", 1),
+    ],
+)
+async def test_a_question_about_what_was_said_reads_it(
+    client: httpx.AsyncClient, world: Any, question: str, left_out: int
+) -> None:
+    world.stage.text = "Zebras rarely sing for 12 euros."
+    first = await ask(client, QUESTION)
+    assert first["note"] == UNSUPPORTED
+    again = await ask(client, question, session_id=first["session_id"])
+    assert again["turns_unsupported"] == left_out
+    assert ("Zebras" in world.tokens.decode(world.stage.prompts[-1])) == (not left_out)

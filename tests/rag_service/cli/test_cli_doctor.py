@@ -264,6 +264,7 @@ def test_doctor_measures_nothing_beside_running_answers(monkeypatch: pytest.Monk
 
 def test_doctor_says_on_a_terminal_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RAG_URL", nowhere())
+    monkeypatch.setenv("TERM", "xterm")
     for terminal, options in ((True, ()), (True, ("--json",)), (False, ())):
         screen = Console(file=StringIO(), force_terminal=terminal, width=200)
         monkeypatch.setattr(doctor, "err", lambda screen=screen: screen)

@@ -276,3 +276,12 @@ def test_a_very_wide_table_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = [f"| {' | '.join(row)} |" for row in (map(str, range(500)), ["---"] * 500, ["x"] * 500)]
     (block,) = blocks_module.blocks("\n".join(rows), "markdown")
     assert (block.kind, block.start, block.end) == ("table", 0, len("\n".join(rows)))
+
+
+@pytest.mark.parametrize(("names", "closed"), [(150, True), (150, False), (40, False)])
+def test_a_table_with_a_long_header_is_one(monkeypatch: pytest.MonkeyPatch, names: int, closed: bool) -> None:
+    monkeypatch.setattr(blocks_module, "LONG_ROW", 1000)
+    head = " | ".join(f"question {number} {'x' * 100}" for number in range(names))
+    rows = [f"| {head}{' |' if closed else ''}", "|" + "---|" * names, "|" + " 1 |" * names]
+    (block,) = blocks_module.blocks("\n".join(rows), "markdown")
+    assert (block.kind, block.heading.startswith("question 0")) == ("table", True)

@@ -64,6 +64,7 @@ def test_one_framed_row_alone_is_text() -> None:
         (MORE, "", (20, 70, 110, 160, 190)),
         ([["Room", "Seats", "Rent"], ["Blue", "8", "25 euros"]], "", LEFTS),
         ([NAMES, *MORE], "", LEFTS),
+        ([["Room", "Caretaker", "Floor"], ["Blue", "Ann", "Attic"]], "", LEFTS),
     ],
 )
 def test_another_table_keeps_its_own_first_row(rows: list[list[str]], between: str, lefts: tuple[int, ...]) -> None:

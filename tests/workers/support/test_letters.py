@@ -45,6 +45,8 @@ def test_what_is_said_of_another_letter_has_no_evidence(question: str, right: st
         ("Is oven A bigger than oven B?", "en", ["oven", "𝐀", "bigger", "𝐁"]),
         ("| B Mobile production | A |", "en", ["𝐁", "mobil", "product", "𝐀"]),
         ("The certificate B. Then rest.", "en", ["certif", "𝐁", "rest"]),
+        ("What Is A Permit For? A VPN helps at 28 °C.", "en", ["permit", "vpn", "help", "28"]),
+        ("Halls A to C, A – C, A\nB", "en", ["hall", "𝐀", "𝐁", "𝐂"]),
         ("Kurs A: 6 €, Raum 1B, Ofen b", "de", ["kur", "𝐀", "6", "raum", "1", "𝐁", "ofen"]),
         ("Neem ik oven c of oven a?", "nl", ["oof", "𝐂", "𝐀"]),
     ],
@@ -58,7 +60,7 @@ def test_a_letter_that_is_a_name_counts(text: str, language: str, words: list[st
     [
         ("A member has a T-shirt and e-mails at 5 L, 20 C or 3 m.", "en"),
         ("THIS IS A TEST by J. B. Smith and Mr. K. Brown.", "en"),
-        ("How r u, and what is a b.", "en"),
+        ("How r u, and what is it.", "en"),
         ("z. B. der e. V., d. h. u. a. auch S. 5", "de"),
         ("U betaalt niets, kunt U zeggen.", "nl"),
         ("A las 10 abre. Y los niños. E Inés. Y Ana u Olga. O Eva.", "es"),

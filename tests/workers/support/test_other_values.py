@@ -142,3 +142,29 @@ def test_parts_of_a_sentence_about_two_things_keep_their_numbers(
 @pytest.mark.parametrize("question", ["What does the oven cost on Sundays?", "What does the oven cost on a holiday?"])
 def test_a_later_part_about_what_was_asked_is_not_denied_by_the_first(question: str) -> None:
     assert not denied(question, "It costs 45 euros.", LOAVES, "en")
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "language"),
+    [
+        (
+            "Was kostet der Kurs?",
+            "Mitglieder zahlen 60 Euro.",
+            "Der Kurs kostet 80 Euro, Mitglieder zahlen 60 Euro.",
+            "de",
+        ),
+        ("What does the sauna cost?", "A towel costs 3 euros.", "The sauna costs 12 euros, a towel 3 euros.", "en"),
+        ("Does a day cost 45?", "Yes, a day costs 45 euros.", "A day costs €45 and half a day costs 27 euros.", "en"),
+        ("How deep is the pool?", "2 metres", "The pool is 25 metres long and 2 metres deep.", "en"),
+        ("May groups use hall B?", "Yes, groups may use hall B.", "Groups may use halls A to D.", "en"),
+    ],
+)
+def test_what_names_the_other_thing_itself_is_not_denied(
+    question: str, answer: str, passage: str, language: str
+) -> None:
+    assert not denied(question, answer, passage, language)
+
+
+@pytest.mark.parametrize("answer", ["25 metres", "25"])
+def test_a_length_is_no_depth(answer: str) -> None:
+    assert denied("How deep is the pool?", answer, "The pool is 25 metres long and 2 metres deep.", "en")

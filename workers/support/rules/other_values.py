@@ -27,13 +27,12 @@ from workers.support.words.units import (
     UNITS,
     counted,
     kind_of,
+    with_currencies,
 )
 from workers.support.words.vocabulary import Vocabulary
 from workers.support.words.word_forms import near
 
 _PARTS = re.compile(r"[;:,](?=\s)|\s(?:and|but|und|aber|en|maar|y|pero)(?=\s)", re.IGNORECASE)
-_SIGN = re.compile(r"[€£$]\s?(\d+(?:[.,]\d+)*)|(\d+(?:[.,]\d+)*)\s?[€£$]")
-"""An amount with the sign of a currency."""
 _REFUSED = re.compile(
     r"\b(?:(?:was|were|is|are|has been|have been)\s+(?:\w+\s+){0,2}?(?:rejected|refused|declined|cancelled|abolished)"
     r"(?=\W*$|[.,;:]|\s+(?:by|because|as|at|in|on|last|this|due|since))"
@@ -102,8 +101,10 @@ def is_valued_before(claim: Claim, statement: Statement, question: Question) -> 
     own, parts = forms(claim.said) - forms(question.words), _parts(statement.text, question)
     holding = [n for n, part in enumerate(parts) if any(number in own for _, number in part.numbers)]
     pricing = question.vocabulary.pricing
-    if not holding or not (_rest(here := parts[holding[0]], question) - pricing):
-        return False
+    rest = _rest(here := parts[holding[0]], question) - pricing if holding else frozenset[str]()
+    said = frozenset(question.vocabulary.content(claim.said))
+    if not rest or any(near(word, said) for word in rest):
+        return False  # it is about what was asked, or the claim says what else it is about
     kinds = {kind for kind, number in here.numbers if number in own}
     return any(
         {kind for kind, _ in part.numbers} == kinds
@@ -193,9 +194,7 @@ def _measuring(language: str) -> frozenset[str]:
 
 
 def _parts(text: str, question: Question) -> list[_Part]:
-    return [
-        _read(words, question) for part in _PARTS.split(_SIGN.sub(r" \1\2 euro ", text)) if (words := words_of(part))
-    ]
+    return [_read(words, question) for part in _PARTS.split(with_currencies(text)) if (words := words_of(part))]
 
 
 def _read(words: list[str], question: Question) -> _Part:

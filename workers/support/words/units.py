@@ -83,6 +83,8 @@ _TIMES_IN_LINES = """
 """
 _TIMES = frozenset(_TIMES_IN_LINES.split())
 """What stands behind numbers of dates and times."""
+_SIGN = re.compile(r"(?:[€£$]|\b(?:EUR|GBP|USD|CHF)\b)\s?(\d+(?:[.,]\d+)*)|(\d+(?:[.,]\d+)*)\s?[€£$]")
+"""An amount with the sign of a currency."""
 _YEAR = re.compile(r"(?:19|20)\d\d")
 
 
@@ -141,6 +143,11 @@ def names_share(words: Sequence[str]) -> bool:
 def measured(said: Sequence[str]) -> list[str]:
     """The numbers of a claim that have a unit, in their usual form."""
     return [usual_form(number) for number, behind in counted(said) if behind and behind[0] in _GROUPS]
+
+
+def with_currencies(text: str) -> str:
+    """A text with a word for the sign of a currency: "45 euro", of €45."""
+    return _SIGN.sub(r" \1\2 euro ", text)
 
 
 def priced_in(said: Sequence[str]) -> set[str]:
