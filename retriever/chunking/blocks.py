@@ -34,7 +34,6 @@ LONG_ROW = 10_000
 """Characters of a row of which the first cells are enough."""
 MOST_CELLS = 100
 
-_DIVIDER = re.compile(r"\|[ \t:|-]*-[ \t:|-]*")
 _BAR = re.compile(r"(?<!\\)\|")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 _TABLE = re.compile(r"\| .*\n\|(?: ---+ \|)+$", re.MULTILINE)
@@ -99,17 +98,22 @@ def _telling_lines(text: str) -> tuple[list[str], list[int]]:
     is_wide = False  # whether the cells of the table's rows are cut
     for line, below in pairwise([*lines, ""]):
         run = run + 1 if line.startswith("|") else 0
-        divides = _DIVIDER.fullmatch(line) is not None
-        inside = run > LONG_TABLE and below.startswith("|") and not (divides or ">" in line)
-        if not inside or _DIVIDER.fullmatch(below):
-            if _DIVIDER.fullmatch(below) and run:
-                is_wide = len(line) >= LONG_ROW and _columns(line) == _columns(below) > MOST_CELLS
-            elif not (divides and run):
-                is_wide = is_wide and run > 0
+        divides, heads = _divides(line), run > 0 and _divides(below)
+        if heads:
+            is_wide = len(line) >= LONG_ROW and _columns(line) == _columns(below) > MOST_CELLS
+        elif not run:
+            is_wide = False
+        inside = run > LONG_TABLE and below.startswith("|") and ">" not in line
+        if not inside or divides or heads:
             found.append(_begun(line) if is_wide else line)
             starts.append(start)
         start += len(line) + 1
     return found, starts
+
+
+def _divides(line: str) -> bool:
+    """Whether a line may be the one below a table's header: `|---|:-:|`."""
+    return line.startswith("|") and "-" in line and not line.strip("| \t:-")
 
 
 def _columns(row: str) -> int:

@@ -285,3 +285,9 @@ def test_a_table_with_a_long_header_is_one(monkeypatch: pytest.MonkeyPatch, name
     rows = [f"| {head}{' |' if closed else ''}", "|" + "---|" * names, "|" + " 1 |" * names]
     (block,) = blocks_module.blocks("\n".join(rows), "markdown")
     assert (block.kind, block.heading.startswith("question 0")) == ("table", True)
+
+
+def test_a_line_of_dashes_is_read_once() -> None:
+    """A pattern tried each dash as the last one: a line of a megabyte took hours."""
+    text = f"| a | b |\n|{'-' * 1_000_000}x\n| c | d |"
+    assert [block.kind for block in blocks_module.blocks(text, "markdown")] == ["text"]
