@@ -99,10 +99,10 @@ def measure(kind: str, logits: list[torch.Tensor], name: str, temperature: float
 
     def prepare() -> None:
         if name != AHEAD:
-            noise.bits.cache_clear()
+            noise.stream.cache_clear()
         else:
             for number in range(count):
-                noise.bits(number, 0, 100 + number, len(logits[0]))
+                noise.stream(number, 0, 100 + number, len(logits[0]))
 
     def at_once(rows: torch.Tensor) -> list[int]:
         read = best_tokens(rows, contenders.temperatures(params[:count]))
@@ -111,7 +111,7 @@ def measure(kind: str, logits: list[torch.Tensor], name: str, temperature: float
     expected, undecided = [], 0
     for number, row in enumerate(logits[:count]):
         arguments = row, params[number], 100 + number, history
-        long, token = milliseconds(partial(oracle, *arguments), noise.bits.cache_clear, 2)
+        long, token = milliseconds(partial(oracle, *arguments), noise.stream.cache_clear, 2)
         short, chosen = milliseconds(partial(select, *arguments), prepare, REPEATS)
         if chosen != token:
             raise RuntimeError(f"select chose {chosen}, the oracle {token} ({kind}, {name}, row {number})")

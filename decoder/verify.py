@@ -75,7 +75,7 @@ def draw_ahead(sequences: Ids[Sequence], vocab: int) -> None:
     """Draw the noise of each answer's next token, which takes longer than the rest of a choice, while a GPU is busy."""
     for sequence in sequences[: noise.STREAMS]:
         if sequence.params.draws_from_all:
-            noise.bits(sequence.params.seed, sequence.params.choice, sequence.position, vocab)
+            noise.stream(sequence.params.seed, sequence.params.choice, sequence.position, vocab)
 
 
 def read_device_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:

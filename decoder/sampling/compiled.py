@@ -57,18 +57,23 @@ def _of_counter(counter: np.uint64, position: np.uint64, x: np.uint64, y: np.uin
 
 
 @jit
-def fill(stream: Words, position: np.uint64, x: np.uint64, y: np.uint64) -> None:
-    """The stream of a key and a position, as `noise.bits` has it.
+def fill(stream: Words, peaks: Words, position: np.uint64, x: np.uint64, y: np.uint64) -> None:
+    """The stream of a key and a position, as `noise.stream` has it.
 
     Args:
         stream: uint64 [a multiple of MULTIPLE], to be filled.
+        peaks: uint64 [one for each MULTIPLE of the stream], to be filled with the greatest integers there.
         x, y: the key.
     """
     a, b, c, d = np.empty((4, _AT_ONCE), np.uint64)
     for begin in range(len(stream) // (_WORDS * _AT_ONCE)):
         for n in range(_AT_ONCE):
             a[n], b[n], c[n], d[n] = _of_counter(np.uint64(begin * _AT_ONCE + n + 1), position, x, y)
-        place = begin * _WORDS * _AT_ONCE
+        place = begin * MULTIPLE
+        peak = np.uint64(0)
+        for n in range(_AT_ONCE):
+            peak = max(peak, a[n], b[n], c[n], d[n])
+        peaks[begin] = peak
         for n in range(_AT_ONCE):
             stream[place + 4 * n] = a[n]
             stream[place + 4 * n + 1] = b[n]
@@ -85,27 +90,22 @@ def at(tokens: Ints, position: np.uint64, x: np.uint64, y: np.uint64, found: Wor
 
 
 @jit
-def at_least(stream: Words, least: np.uint64, found: Ints) -> int:
+def at_least(stream: Words, peaks: Words, least: np.uint64, found: Ints) -> int:
     """The places, ascending, of integers that are `least` or more: `found` is filled with as many as it has room for.
+
+    Args:
+        stream: uint64 [n], of which the last MULTIPLE may be a part.
+        peaks: as `fill` filled them.
 
     Returns:
         how many there are.
     """
     count = 0
-    whole = len(stream) // _AT_ONCE
-    for begin in range(whole):
-        loud = False
-        for n in range(_AT_ONCE):
-            loud |= stream[begin * _AT_ONCE + n] >= least
-        if loud:
-            for n in range(begin * _AT_ONCE, (begin + 1) * _AT_ONCE):
+    for number in range(len(peaks)):
+        if peaks[number] >= least:
+            for n in range(number * MULTIPLE, min((number + 1) * MULTIPLE, len(stream))):
                 if stream[n] >= least:
                     if count < len(found):
                         found[count] = n
                     count += 1
-    for n in range(whole * _AT_ONCE, len(stream)):
-        if stream[n] >= least:
-            if count < len(found):
-                found[count] = n
-            count += 1
     return count

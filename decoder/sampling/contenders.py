@@ -194,13 +194,14 @@ def _drawn_from_all(
     row: _Row, tokens: Ints, log_weights: Floats, bound: float, params: SamplingParams, position: int
 ) -> int:
     """The choice among all tokens: the best ones, and those with the noise to beat them from the bound or below."""
-    bits = noise.bits(params.seed, params.choice, position, row.vocab)
+    stream = noise.stream(params.seed, params.choice, position, row.vocab)
+    bits = stream.bits
     scores = log_weights + noise.gumbel(noise.uniforms(bits[tokens]))
     if bound == -math.inf:
         return int(tokens[np.argmax(scores)])
     lead = float(scores.max()) - bound
     # The margin is far above the rounding of the numbers compared.
-    loud = noise.loud(bits, lead - 1e-9 * (1.0 + abs(lead) + abs(bound)))
+    loud = noise.loud(stream, lead - 1e-9 * (1.0 + abs(lead) + abs(bound)))
     if len(loud):
         loud = loud[missing(loud, row.tokens)]
         more = row.log_weights(row.penalised(row.raw(loud), loud))

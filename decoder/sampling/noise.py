@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from functools import cache, lru_cache
 from types import ModuleType
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,19 @@ _LOUD = 4096
 """Loud tokens that there is room for; where there are more, looking for them takes little of the time."""
 
 
+class Stream(NamedTuple):
+    """The random integers of a vocabulary at one position.
+
+    Attributes:
+        bits: uint64 [count], not to be written to.
+        peaks: uint64, the greatest integers of parts of `bits`, where it is compiled: few of them tell which parts are
+            worth reading.
+    """
+
+    bits: NDArray[np.uint64]
+    peaks: NDArray[np.uint64] | None
+
+
 def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.float64]:
     """Uniform noise in the open interval (0, 1) for token ids 0..count-1 at one absolute position.
 
@@ -36,7 +50,7 @@ def uniform(seed: int, choice: int, position: int, count: int) -> NDArray[np.flo
     Returns:
         float64 [count], 53 random bits each.
     """
-    return uniforms(bits(seed, choice, position, count))
+    return uniforms(stream(seed, choice, position, count).bits)
 
 
 def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64], count: int) -> NDArray[np.float64]:
@@ -46,7 +60,7 @@ def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64],
         compiled.at(tokens, *_key(seed, choice, position), found)
         return uniforms(found)
     if len(tokens) * _LOOKUP > count:
-        return uniforms(bits(seed, choice, position, count)[tokens])
+        return uniforms(stream(seed, choice, position, count).bits[tokens])
     generator = np.random.Philox(key=seed | choice << 64, counter=position << 192)
     words = np.empty(len(tokens), np.uint64)
     counter = -1  # of the words made last
@@ -60,16 +74,18 @@ def uniform_at(seed: int, choice: int, position: int, tokens: NDArray[np.int64],
 
 
 @lru_cache(STREAMS)
-def bits(seed: int, choice: int, position: int, count: int) -> NDArray[np.uint64]:
-    """The random integers of token ids 0..count-1: uint64 [count], not to be written to. Arguments as `uniform`."""
+def stream(seed: int, choice: int, position: int, count: int) -> Stream:
+    """The random integers of token ids 0..count-1. Arguments as `uniform`."""
+    peaks = None
     if compiled := _compiled():
-        stream = np.empty(-(-count // compiled.MULTIPLE) * compiled.MULTIPLE, np.uint64)
-        compiled.fill(stream, *_key(seed, choice, position))
-        stream = stream[:count]
+        peaks = np.empty(-(-count // compiled.MULTIPLE), np.uint64)
+        bits = np.empty(len(peaks) * compiled.MULTIPLE, np.uint64)
+        compiled.fill(bits, peaks, *_key(seed, choice, position))
+        bits = bits[:count]
     else:
-        stream = np.random.Philox(key=seed | choice << 64, counter=position << 192).random_raw(count)
-    stream.setflags(write=False)
-    return stream
+        bits = np.random.Philox(key=seed | choice << 64, counter=position << 192).random_raw(count)
+    bits.setflags(write=False)
+    return Stream(bits, peaks)
 
 
 def uniforms(bits: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -82,14 +98,15 @@ def gumbel(uniforms: NDArray[np.float64]) -> NDArray[np.float64]:
     return -np.log(-np.log(uniforms))
 
 
-def loud(bits: NDArray[np.uint64], least: float) -> NDArray[np.int64]:
+def loud(stream: Stream, least: float) -> NDArray[np.int64]:
     """Indices, ascending, of all integers whose Gumbel noise is `least` or more, and of a millionth of that beside."""
     share = -math.expm1(-math.exp(-least)) if least > -5.0 else 1.0  # of all integers; 1 - u at that noise
     beyond = min(int(share * (1.0 + 1e-6) * 2.0**53) + 2, 2**53)
     border = np.uint64((2**53 - beyond) << 11)
-    if compiled := _compiled():
+    bits, peaks = stream
+    if peaks is not None and (compiled := _compiled()):
         found = np.empty(_LOUD, np.int64)
-        count = compiled.at_least(bits, border, found)
+        count = compiled.at_least(bits, peaks, border, found)
         if count <= _LOUD:
             return found[:count]
     return np.flatnonzero(bits >= border)

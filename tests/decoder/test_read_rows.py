@@ -116,12 +116,12 @@ def test_a_token_drawn_from_all_reads_the_noise_drawn_during_the_pass(
 
     def at_the_end_of_the_pass() -> None:
         synchronize()
-        drawn.append(noise.bits.cache_info().misses)
+        drawn.append(noise.stream.cache_info().misses)
 
     monkeypatch.setattr(engine.target, "synchronize", at_the_end_of_the_pass)
-    noise.bits.cache_clear()
+    noise.stream.cache_clear()
     while not sequence.finished:
         engine.step([sequence])
     every = list(range(1, len(drawn) + 1)) if len(options) == 1 else [0] * len(drawn)
     assert drawn == every
-    assert noise.bits.cache_info().misses == every[-1]
+    assert noise.stream.cache_info().misses == every[-1]

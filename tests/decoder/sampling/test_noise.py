@@ -20,9 +20,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
     else:
         pytest.importorskip("numba")
         assert noise._compiled() is not None
-    noise.bits.cache_clear()
+    noise.stream.cache_clear()
     yield request.param
-    noise.bits.cache_clear()
+    noise.stream.cache_clear()
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -30,17 +30,28 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 def test_the_stream_is_numpys(way: str, key: tuple[int, int, int], count: int) -> None:
     seed, choice, position = key
     expected = np.random.Philox(key=seed | choice << 64, counter=position << 192).random_raw(count)
-    assert np.array_equal(noise.bits(*key, count), expected)
-    assert not noise.bits(*key, count).flags.writeable
+    assert np.array_equal(noise.stream(*key, count).bits, expected)
+    assert not noise.stream(*key, count).bits.flags.writeable
+
+
+def test_peaks_are_the_greatest_integers_of_parts(way: str) -> None:
+    bits, peaks = noise.stream(3, 0, 9, 600)
+    assert (peaks is None) == (way == "numpy")
+    if peaks is not None:
+        assert [int(peak) for peak in peaks[:2]] == [int(bits[:256].max()), int(bits[256:512].max())]
+        assert peaks[2] >= bits[512:].max()
 
 
 def test_loud_noise_is_found_among_the_integers(way: str) -> None:
-    bits = noise.bits(5, 0, 3, 50_000).copy()
+    bits, peaks = noise.stream(5, 0, 3, 50_000)
+    bits = bits.copy()
     bits[7] = np.uint64(2**64 - 1)
+    if peaks is not None:
+        peaks[0] = bits[7]
     with np.errstate(divide="ignore"):
         gumbel = noise.gumbel(noise.uniforms(bits))
     for least in (-50.0, -3.0, 0.0, 2.5, 9.0, 12.0, 36.0, 40.0, np.inf):
-        found = noise.loud(bits, least)
+        found = noise.loud(noise.Stream(bits, peaks), least)
         assert set(np.flatnonzero(gumbel >= least)) <= set(found)
         assert len(found) <= np.count_nonzero(gumbel >= least) * 1.001 + 1
 
@@ -56,6 +67,6 @@ def test_noise_of_some_tokens_is_that_of_the_whole_vocabulary(way: str) -> None:
 
 def test_more_loud_tokens_than_there_is_room_for_are_found(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(noise, "_LOUD", 3)
-    bits = noise.bits(1, 2, 3, 1000)
-    assert len(noise.loud(bits, -50.0)) == 1000
-    assert 3 < len(noise.loud(bits, 3.0)) < 200
+    stream = noise.stream(1, 2, 3, 1000)
+    assert len(noise.loud(stream, -50.0)) == 1000
+    assert 3 < len(noise.loud(stream, 3.0)) < 200

@@ -229,8 +229,8 @@ def test_seeded_bugs_fail_the_g_test(bug: str, small_engine: Engine, monkeypatch
     options = WARPERS["temperature"]
     table = exact(small_engine, options)
     if bug == "position_ignored":
-        stream = noise.bits
-        monkeypatch.setattr(noise, "bits", lambda seed, choice, position, count: stream(seed, choice, 0, count))
+        stream = noise.stream
+        monkeypatch.setattr(noise, "stream", lambda seed, choice, position, count: stream(seed, choice, 0, count))
     elif bug == "uniform_noise":
         monkeypatch.setattr(noise, "gumbel", lambda uniforms: uniforms)
     elif bug == "accepts_every_draft":
