@@ -14,6 +14,7 @@ from workers.support.contradiction import BUT, EXCEPTION
 from workers.support.passages.rows import Row
 from workers.support.passages.sentences import clauses
 from workers.support.question import Question
+from workers.support.rules.afterwards import is_before
 from workers.support.rules.decisions import is_decided_otherwise
 from workers.support.rules.other_values import (
     is_free_for_whom_was_asked,
@@ -151,6 +152,8 @@ class Denials:
         if claim.verdict and is_refused_elsewhere(claim, statement, self._statements, asked):
             return True
         if is_valued_otherwise(claim, statement, asked) or is_valued_before(claim, statement, asked):
+            return True
+        if is_before(claim, statement, self._statements, asked):
             return True
         return asked.wants_fact and is_valued_elsewhere(claim, statement, self._statements, asked)
 

@@ -26,7 +26,7 @@ from rag_service.prompting.jobs import NO_TURN, make_job
 from rag_service.prompting.prompt import Prompt
 from rag_service.prompting.rewriting import standalone as rewrite
 from rag_service.prompting.rewriting.also import plainly
-from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, with_place
+from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, other_side, with_place
 from rag_service.prompting.rewriting.follow_up import names_nothing, needs_rewriting
 from rag_service.prompting.rewriting.joining import behind, says_little
 from rag_service.prompting.rewriting.ordinals import resolved
@@ -211,9 +211,11 @@ class Rewriter:
 
 
 def without_model(question: str, past: Sequence[Exchange]) -> str | None:
-    """The question as it stands alone, where names alone have to be put in."""
+    """The question as it stands alone, where names or a preposition alone have to be put in."""
     asked = [exchange.question for exchange in past]
     language = language_of(asked[-1])
+    if (other := other_side(question, asked)) is not None:
+        return other
     named = resolved(question, asked, language)
     return replaced(named or question, asked[-1], language) or named
 

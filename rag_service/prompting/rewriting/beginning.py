@@ -14,15 +14,10 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from rag_service.prompting.rewriting.follow_up import (
-    EXPLETIVE,
-    PRONOUNS,
-    REFERENCES,
-    content_words,
-    looks_back,
-    pronouns,
-)
+from rag_service.prompting.rewriting.follow_up import looks_back
+from rag_service.prompting.rewriting.pronouns import means_itself, pointing, pronouns
 from rag_service.prompting.rewriting.question_words import beginning_with
+from rag_service.prompting.rewriting.words import REFERENCES, content_words
 
 OPENING_WORDS = 2
 """Words of the question before that a rewrite begins with."""
@@ -43,7 +38,8 @@ INSTEAD = re.compile(
 _CONDITION = re.compile(r"(?:if|wenn|falls|als|indien|si)\s", re.IGNORECASE)
 """What another condition begins with."""
 _PLACE = re.compile(
-    r"(?P<at>in|on|at|for|of|from|with|without|during|after|bei|beim|im|am|für|von|vom|mit|ohne|während|nach|op|bij|voor|van|met"
+    r"(?P<at>in|on|at|for|of|from|with|without|during|after|before|bei|beim|im|am|für|von|vom|mit|ohne|während|nach|vor"
+    r"|op|bij|voor|van|met"
     r"|zonder|tijdens|na|dans|pour|chez|avec|sans|pendant|au|para|con|sin|durante)\s",
     re.IGNORECASE,
 )
@@ -99,56 +95,10 @@ _ASKS_IN_LINES = """
     """
 ASKS = _VERBS.union(_ASKS_IN_LINES.split())
 """Words with which a follow-up asks something itself, or asks for something else than an answer."""
-_DETERMINERS_IN_LINES = """
-    this these diese dieser diesen diesem dieses deze este esta estos estas ese esa esos esas ceux celles celui celle
-    """
-_DETERMINERS = frozenset(_DETERMINERS_IN_LINES.split())
-"""Pronouns that mostly stand before a noun, which a name cannot replace alone."""
-_POSSESSIVES_IN_LINES = """
-    his her its their seine seinen seinem seiner seines ihre ihren ihrem ihrer ihres ihr haar hun sa ses son su sus leur
-    leurs
-    """
-_POSSESSIVES = frozenset(_POSSESSIVES_IN_LINES.split())
-"""Often of somebody in the question itself: "How does a student renew his card?"."""
-_WITHIN = re.compile(
-    r",|\b(?:an?|the|any|each|every|my|our|ein|eine|einen|einem|einer|das|der|die|den|dem|een|un|une|una|le|la|les|el|los)\b",
-    re.IGNORECASE,
-)
-"""What stands before a noun that a later pronoun may mean."""
-_CONJUNCTIONS_IN_LINES = """
-    if when that whether because before after while as than and or what who where how
-    wenn dass ob weil bevor nachdem als und oder wer wo wie
-    dat of omdat voordat nadat terwijl en wat wie waar hoe si que quand et ou y o cuando
-    """
-_CONJUNCTIONS = frozenset(_CONJUNCTIONS_IN_LINES.split())
-"""Words after which a pronoun begins a clause, mostly about something in the one before."""
-_POLITE = frozenset({"Sie", "Ihnen", "Ihr", "Ihre", "Ihren", "Ihrem", "Ihrer", "Ihres"})
-_AFTER = (
-    r"(?=\W*$|\s+(?:op|in|van|voor|bij|aan|uit|naar|niet|ook|nog|open|dicht|klaar|per|dan|er|precies|nu|als|met"
-    r"|zonder|(?:ge|be|ver|ont|her)\w+(?:d|t|en))\b)"
-)
-_DUTCH = re.compile(
-    r"\b(?:is|was|wordt|gaat|kan|mag|moet|heeft|doet|geldt|kost|duurt|ligt|zit|komt|staat|werkt|sluit|begint|eindigt"
-    rf"|krijgt|loopt|dekt) (?P<it>die|dat|deze|dit|het){_AFTER}",
-    re.IGNORECASE,
-)
-"""Dutch words that are pronouns after a verb and articles or conjunctions elsewhere."""
 _NOTHING = re.compile(
     r"\bit\b.* (?:to|if|that|when|for \w+ to) |\bhet\b.* (?:om|te|dat|als) |-(?:il|elle)\b", re.IGNORECASE
 )
 """Where a pronoun stands for what follows, or for nothing, and inverted French ones, which hang on the verb."""
-_GERMAN = re.compile(
-    r"\b(?:ist|sind|war|wird|hat|kann|darf|muss|soll|gilt|kostet|dauert|geht|liegt|steht|kommt|läuft|endet|beginnt|deckt"
-    r"|macht|braucht) (?P<it>das|dem|den|der|die)"
-    r"(?=\W*$|\s+(?:auch|noch|denn|dann|nicht|nur|immer|genau|dort|hier|für|bei|mit|auf|zu)\b"
-    r"|\s+[a-zäöüß]+(?:en|t)\W*$)",
-)
-"""German words that are pronouns after a verb and articles elsewhere."""
-_LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)
-_THAT = re.compile(
-    r"\b(?:is|was|does|did) (?P<it>that)(?=\s+(?:for|in|with|per|on|at|by|from|than|to)\b)", re.IGNORECASE
-)
-"""English words that are pronouns there, and others elsewhere."""
 _WORD = re.compile(r"\w+")
 _END = " ?!.…"
 
@@ -187,8 +137,8 @@ def beginning(question: str, past: Sequence[str]) -> Beginning:
         or beginning_with(question, past[-1] if past else "")
     ):
         return Beginning(text)
-    found = _pronouns(question)
-    if not found or _means_itself(before := question[: found[0].start("it")], found[0]["it"]):
+    found = pointing(question)
+    if not found or means_itself(before := question[: found[0].start("it")], found[0]["it"]):
         return Beginning()
     return Beginning(before.strip(), tuple(dict.fromkeys(match["it"] for match in found)))
 
@@ -197,7 +147,7 @@ def own_words(question: str) -> str:
     """The question without what its rewrite replaces: an opening such as "and for", and pronouns."""
     instead = INSTEAD.match(question)
     text = question[instead.end() :] if instead else question
-    for match in reversed(_pronouns(text)):
+    for match in reversed(pointing(text)):
         text = text[: match.start("it")] + text[match.end("it") :]
     return text
 
@@ -219,6 +169,20 @@ def with_place(question: str, past: Sequence[str]) -> str | None:
     if " ".join(own).casefold() in whole.casefold() or (not same and _bare(own[0]) in map(_bare, words)):
         return None
     return f"{' '.join(words[: same or len(words)]).rstrip(_END)} {' '.join(own)}?"
+
+
+def other_side(question: str, past: Sequence[str]) -> str | None:
+    """The question before with the other side of something that it names, which is all that the follow-up names: "And
+    after the break?" behind "Who helps during the break?". None for other follow-ups."""
+    rest, place, _ = _instead(question)
+    own, words = rest.rstrip(_END).split(), _last_whole(past).rstrip(_END).split()
+    own[:1] = [word.lower() for word in own[:1]]
+    said = [word.casefold() for word in own[1:]] if place else []
+    for n, word in enumerate(words if said else ()):
+        at, behind = _PLACE.match(f"{word} "), words[n + 1 : n + len(own)]
+        if n and at and _bare(word) != _bare(own[0]) and [one.casefold() for one in behind] == said:
+            return f"{' '.join([*words[:n], *own, *words[n + len(own) :]])}?"
+    return None
 
 
 def _instead(question: str) -> tuple[str, bool, list[str]]:
@@ -323,22 +287,3 @@ def _is_whole(question: str) -> bool:
     if len(words) < fewest or INSTEAD.match(question):
         return False
     return question.rstrip().endswith("?") or not ASKS.isdisjoint(words[:FEWEST_WORDS])
-
-
-def _pronouns(question: str) -> list[re.Match[str]]:
-    text = EXPLETIVE.sub(lambda match: " " * len(match[0]), question)
-    plain = [
-        match
-        for match in re.finditer(r"(?P<it>\w+)", text)
-        if match["it"].casefold() in PRONOUNS - _DETERMINERS and match["it"] not in _POLITE
-    ]
-    found = [*plain, *(match for form in (_DUTCH, _GERMAN, _LAST, _THAT) for match in form.finditer(text))]
-    return sorted({match.start("it"): match for match in found}.values(), key=lambda match: match.start("it"))
-
-
-def _means_itself(before: str, pronoun: str) -> bool:
-    """Whether a pronoun may mean something in the words of its question before it."""
-    words = _WORD.findall(before.casefold())
-    if pronoun.casefold() in _POSSESSIVES:
-        return bool(content_words(before))
-    return bool(_WITHIN.search(before)) or (bool(words) and words[-1] in _CONJUNCTIONS)

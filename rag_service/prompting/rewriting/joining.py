@@ -8,11 +8,20 @@ from __future__ import annotations
 import re
 
 from rag_service.prompting.rewriting.beginning import own_words
-from rag_service.prompting.rewriting.follow_up import FEWEST_WORDS, content_words
+from rag_service.prompting.rewriting.follow_up import FEWEST_WORDS
+from rag_service.prompting.rewriting.words import content_words
 
 _QUESTION = re.compile(r"(?<=[?？])\s*(?=\w)")
 _THERE_IS = re.compile(r"\b(is|zijn|was|waren|komt|komen|kan|zit) er\b", re.IGNORECASE)
 """Dutch; the German pronoun is written the same."""
+_ASKING_IN_LINES = """
+    cost costs last lasts take takes work works cover covers pay pays
+    macht machen kostet kosten dauert dauern beginnt endet liegt zahlt
+    doet doen kost duurt duren begint eindigt ligt betaalt
+    fait coûte coûtent dure commence finit hace cuesta cuestan dura empieza termina
+"""
+_ASKING = frozenset(_ASKING_IN_LINES.split())
+"""Verbs that ask for a price, a time or a person: what they are about is another word."""
 
 
 def says_little(question: str) -> bool:
@@ -22,7 +31,10 @@ def says_little(question: str) -> bool:
     """
     question = _THERE_IS.sub(r"\1", question)
     own = own_words(question)
-    return len(content_words(own)) < FEWEST_WORDS and (own != question or not content_words(own))
+    named = content_words(own)
+    if own != question and _ASKING.issuperset(named):
+        return True
+    return len(named) < FEWEST_WORDS and (own != question or not named)
 
 
 def behind(before: str, question: str) -> str:

@@ -13,7 +13,9 @@ from dataclasses import dataclass
 from rag_service.prompting.prompt import PromptTokens, content_segment, length
 from rag_service.prompting.rewriting.beginning import own_words
 from rag_service.prompting.rewriting.examples import EXAMPLES, Example
-from rag_service.prompting.rewriting.follow_up import content_words, looks_back, pronouns
+from rag_service.prompting.rewriting.follow_up import looks_back
+from rag_service.prompting.rewriting.pronouns import pronouns
+from rag_service.prompting.rewriting.words import content_words
 from workers.broker.messages import Segment, TurnRecord
 
 EXCHANGES = 4

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rag_service.prompting.rewriting import standalone as rewrite
-from rag_service.prompting.rewriting.follow_up import content_words, needs_rewriting
+from rag_service.prompting.rewriting.follow_up import needs_rewriting
 from rag_service.prompting.rewriting.standalone import Exchange, exchanges, usable
+from rag_service.prompting.rewriting.words import content_words
 from workers.broker.messages import Segment, TurnRecord
 from workers.tokens.tokenizer import Tokens
 

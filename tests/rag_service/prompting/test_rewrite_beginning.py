@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rag_service.prompting.rewriting import standalone as rewrite
-from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, own_words
+from rag_service.prompting.rewriting.beginning import Beginning, beginning, going_on, other_side, own_words
 from rag_service.prompting.rewriting.examples import EXAMPLES
 from rag_service.prompting.rewriting.follow_up import names_nothing
 from rag_service.prompting.rewriting.standalone import Exchange, completed, usable
@@ -232,3 +232,36 @@ def test_every_language_has_the_same_examples() -> None:
         assert len(group) == 6
         assert group[-1].meant == group[-1].follow_up, "a question about something else stays as it is"
         assert all(example.meant != example.follow_up for example in group[:-1])
+
+
+@pytest.mark.parametrize(
+    ("question", "text", "without"),
+    [
+        ("Wer macht das und was kostet es?", "Wer macht", ("das", "es")),
+        ("Was kostet es für Kinder?", "Was kostet", ("es",)),
+        ("Wie viele Plätze gibt es?", "", ()),
+        ("Wann wird es dunkel?", "", ()),
+        ("Wer macht das Frühstück?", "", ()),
+    ],
+)
+def test_german_pronouns_are_told_from_articles_and_from_nothing(
+    question: str, text: str, without: tuple[str, ...]
+) -> None:
+    assert beginning(question, [KEPT]) == Beginning(text, without)
+
+
+@pytest.mark.parametrize(
+    ("question", "before", "meant"),
+    [
+        ("Und während der Probezeit?", "Wie lange ist die Frist nach der Probezeit?",
+         "Wie lange ist die Frist während der Probezeit?"),
+        ("And after the break?", "Who helps during the break in the yard?", "Who helps after the break in the yard?"),
+        ("En na de les?", "Wat kost parkeren tijdens de les?", "Wat kost parkeren na de les?"),
+        ("Without breakfast?", "What is a room with breakfast?", "What is a room without breakfast?"),
+        ("And after the break?", "Who helps during the lesson?", None),
+        ("And after the break?", "Who helps after the break?", None),
+        ("And the break?", "Who helps during the break?", None),
+    ],
+)  # fmt: skip
+def test_the_other_side_of_something_takes_its_place(question: str, before: str, meant: str | None) -> None:
+    assert other_side(question, [before]) == meant

@@ -22,6 +22,10 @@ from rag_service.prompting.rewriting.joining import behind, says_little
         ("Öffnungszeiten?", False),
         ("Is er wifi?", False),
         ("How much?", True),
+        ("Wer macht das und was kostet es?", True),
+        ("Who does it and what does it cost?", True),
+        ("Wie doet dat en wat kost het?", True),
+        ("Wer kocht das Essen und was kostet es?", False),
     ],
 )
 def test_what_says_little(question: str, little: bool) -> None:
