@@ -213,7 +213,9 @@ def show(report: dict[str, Any], screen: Console) -> None:
     if on["ms"]["prefill"] > KEPT * off["ms"]["prefill"]:
         screen.print("  The first answer read the prompt; the second found it in memory, so only decode times compare.")
     if report["speedup"] is not None:
-        screen.print(f"  decode time without ÷ with: {report['speedup']:.2f} · seed {report['seed']}")
+        screen.print(f"  decode time without ÷ with: {report['speedup']:.2f}")
+    if not report["identical"]:
+        screen.print(f"  Seed of both answers, for --seed: {report['seed']}")
 
 
 def _trust(decode: dict[str, list[float]]) -> str:
