@@ -19,7 +19,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from retriever.lexical.compounds import parts
+from retriever.lexical.compounds import joined, parts
 from retriever.lexical.lexicon import Entries, Lexicon
 from retriever.lexical.stop_words import TELLING, stop_words
 from retriever.lexical.terms import MAX_CHARS, MAX_WORDS, is_lone, stem, term, tokens
@@ -37,6 +37,8 @@ LEANING = 5
 """As how many more chunks of a language all chunks count, where the share of those that have a word is estimated."""
 PART_SHARE = 0.5
 """A part of a compound word counts as much of a word of the question."""
+JOINED_SHARE = 2.0
+"""A compound of two words of the question counts as both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,10 @@ def _matches(lexicon: Lexicon, question: str) -> Iterable[tuple[float, Entries]]
         entries = lexicon.entries_of([] if prefixes else keys, prefixes)
         if len(entries):
             yield share * held_back.get(word, 1.0), _joined(entries) if prefixes else entries
+    telling = [word for word in words if not any(word in _usual(language) for language in spoken)]
+    for key in joined(lexicon, telling, spoken):
+        if key not in seen:
+            yield JOINED_SHARE, lexicon.entries_of([key])
 
 
 def _held_back(lexicon: Lexicon, words: Sequence[str], spoken: Sequence[str]) -> dict[str, float]:

@@ -9,8 +9,9 @@ import pytest
 from test_retriever_lexical import empty, put
 
 from retriever.lexical import bm25, compounds
-from retriever.lexical.compounds import parts
+from retriever.lexical.compounds import joined, parts
 from retriever.lexical.postings import Tables
+from retriever.lexical.terms import tokens
 
 TEXTS = {
     "nl": ["Het nummer van uw paspoort", "De arbeid en de markt", "De bank neemt uw rekening", "over de rug"],
@@ -49,6 +50,48 @@ def lexicon() -> Iterator[Tables]:
 )
 def test_a_word_parts_where_the_collection_has_both(lexicon: Tables, word: str, found: list[str]) -> None:
     assert parts(lexicon, [word], lexicon.languages()) == found
+
+
+JOINED = {
+    "de": ["Kartenzahlung ist nicht möglich", "Die Kündigungsfrist", "Der Kinderarzt", "Saalmiete", "Die Karte zahlen"],
+    "nl": ["De parkeerkosten", "De zaalhuur"],
+    "en": ["The timetable"],
+}
+
+
+@pytest.mark.parametrize(
+    ("question", "found"),
+    [
+        ("karte zahlen", ["de:kartenzahl"]),
+        ("zahlen karte", ["de:kartenzahl"]),
+        ("frist kündigung", ["de:kundigungsfrist"]),
+        ("arzt kinder", ["de:kinderarzt"]),
+        ("miete saal abend", ["de:saalmiet"]),
+        ("miete abend saal", []),  # no neighbours
+        ("parkeren kosten", ["nl:parkeerkost"]),
+        ("huur zaal", ["nl:zaalhuur"]),
+        ("time table", []),  # English writes few as one word
+        ("kündigungsfrist", []),
+        ("uhr saal", []),  # a word of three letters
+    ],
+)
+def test_neighbours_join_where_the_collection_has_the_compound(question: str, found: list[str]) -> None:
+    connection = empty()
+    for row, (language, text) in enumerate(((one, text) for one, texts in JOINED.items() for text in texts), 1):
+        put(connection, row, language, {row: ("", text)})
+    lexicon = Tables(connection)
+    assert joined(lexicon, tokens(question), lexicon.languages()) == found
+    connection.close()
+
+
+def test_a_compound_of_two_words_is_found_by_them() -> None:
+    connection = empty()
+    texts = ["Am Stand gibt es keine Kartenzahlung.", "Die Karte hängt am Tor.", "Viele zahlen den Beitrag spät."]
+    for row, text in enumerate(texts, 1):
+        put(connection, row, "de", {row: ("", text)})
+    best = bm25.scores(Tables(connection), "Kann man mit Karte zahlen?").best(3)
+    assert best[0][0] == 1
+    connection.close()
 
 
 def test_a_question_has_a_bounded_number_of_parts(lexicon: Tables) -> None:
