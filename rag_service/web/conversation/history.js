@@ -43,7 +43,8 @@ export class History {
     const erase = confirmButton(t("Erase"), t("Erase for good?"), () => this._erase(session),
       { class: "quiet", "aria-label": t("Erase “{question}”", { question: session.question }) });
     const here = session.session_id === this._conversation.session;
-    return el("li", {}, el("a", { class: "session", "aria-current": here ? "true" : null, href: `#session=${part(session.session_id)}`,
+    const { href } = new URL(`#session=${part(session.session_id)}`, location.href); // whole: no link to skip to a part of the page
+    return el("li", {}, el("a", { class: "session", "aria-current": here ? "true" : null, href,
       onclick: () => this._dialog.close() },
     el("span", { class: "document-title", text: session.question }),
     el("span", { class: "place", text: `${count(session.questions, "{n} question", "{n} questions")} · ${when(session.updated)}` })), erase);

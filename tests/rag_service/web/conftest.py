@@ -8,6 +8,7 @@ The documents are those of examples/documents. Answers quote them, so that spans
 from __future__ import annotations
 
 import contextlib
+import io
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from PIL import Image
 from playwright.async_api import ConsoleMessage, Locator, Page, async_playwright, expect
 from playwright.async_api import Error as PlaywrightError
 
@@ -185,8 +187,8 @@ class Visit:
 
     page: Page
     url: str
-    touches: bool = True
-    """Whether the browser has a touch screen. Playwright has none for Firefox: its `tap` does nothing there."""
+    browser: str = "chromium"
+    """Its kind; both ask one service."""
     complaints: list[str] = field(default_factory=list)
     meant: int | None = None
     """A status that the test brings about. Chromium complains of it, Firefox does not."""
@@ -210,7 +212,15 @@ class Visit:
         await turn.get_by_label(SWITCH).check()
 
     async def tap(self, locator: Locator) -> None:
-        await (locator.tap() if self.touches else locator.click())
+        """Playwright has no touch screen for Firefox: its `tap` does nothing there."""
+        await (locator.click() if self.browser == "firefox" else locator.tap())
+
+    async def picture(self, clip: Any) -> Image.Image:
+        """A part of the page in shades of grey. Playwright styles the page for it, of which Firefox complains."""
+        before = len(self.complaints)
+        shot = await self.page.screenshot(clip=clip)
+        del self.complaints[before:]
+        return Image.open(io.BytesIO(shot)).convert("L")
 
     def heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning") and f"status of {self.meant} " not in message.text:
@@ -225,7 +235,7 @@ async def new_visit(browsers: Browsers, scene: World, _address: str) -> AsyncIte
     async def visit(path: str = "/", url: str = _address, meant: int | None = None, **options: Any) -> Visit:
         page = await (await browsers.context(**options)).new_page()
         page.set_default_timeout(PATIENCE_MS)
-        made = Visit(page, url, touches=browsers.kind != "firefox", meant=meant)
+        made = Visit(page, url, browsers.kind, meant=meant)
         visits.append(made)
         page.on("console", made.heard)
         page.on("pageerror", lambda error: made.complaints.append(str(error)))

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import axe_playwright_python
 import pytest
-from PIL import Image
 from playwright.async_api import expect
 
 from tests.rag_service.web.conftest import BACKUPS
@@ -85,7 +83,5 @@ async def test_scrollbars_are_dark_on_a_dark_page(new_visit: Any, scene: Any) ->
     await expect(page.locator("#reading .passage-text")).to_be_visible()
     place = await page.locator("#reading .reading").bounding_box()
     edge = {**place, "x": place["x"] + place["width"] - 20, "width": 18}
-    shot = Image.open(io.BytesIO(await page.screenshot(clip=edge))).convert("L")
-    visit.complaints.clear()  # Playwright styles the page for its picture, of which Firefox complains
-    lightest = shot.getextrema()[1]
+    lightest = (await visit.picture(edge)).getextrema()[1]
     assert lightest < 160  # type: ignore[operator]

@@ -140,6 +140,7 @@ async def test_a_collection_is_deleted_on_the_second_click(shelf: Any) -> None:
 
 async def test_a_collection_is_created_renamed_and_deleted_above_its_documents(shelf: Any) -> None:
     dialog = shelf.dialog
+    await expect(dialog.locator(".document-list li").first).to_be_visible()
     first = await dialog.locator(".document-list li").first.bounding_box()
     for one in ("Create", "Rename this collection", "Delete this collection"):
         box = await dialog.get_by_role("button", name=one).bounding_box()

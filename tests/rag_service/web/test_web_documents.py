@@ -29,9 +29,10 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     (tmp_path / "picture.xyz").write_bytes(b"\x00\x01\x02")
     await page.get_by_role("button", name="Documents").click()
     dialog = page.get_by_role("dialog", name="Documents")
-    await dialog.get_by_label("New collection").fill("site")
+    site = f"site-{visit.browser}"
+    await dialog.get_by_label("New collection").fill(site)
     await dialog.get_by_role("button", name="Create").click()
-    await expect(dialog.get_by_text("In the collection “site”")).to_be_visible()
+    await expect(dialog.get_by_text(f"In the collection “{site}”")).to_be_visible()
     await dialog.locator("#files").set_input_files([tmp_path / "parking.md", tmp_path / "picture.xyz"])
     await expect(dialog.get_by_text("1 document added. 1 file refused.")).to_be_visible()
     refused = dialog.get_by_role("list", name="Files of this upload").get_by_role("listitem").first
@@ -39,7 +40,7 @@ async def test_files_are_added_with_progress_and_can_be_asked(visit: Any, scene:
     await expect(refused.locator(".upload-reason")).not_to_be_empty()
     await expect(dialog.get_by_role("list", name="Documents in this collection")).to_contain_text("Parking")
     await page.keyboard.press("Escape")
-    await expect(page.get_by_role("combobox", name="Collection")).to_have_value("site")
+    await expect(page.get_by_role("combobox", name="Collection")).to_have_value(site)
     scene.stage.answers["When does the gate open?"] = "The gate of the car park opens at six in the morning."
     await visit.ask("When does the gate open?")
     turn = await visit.answered()
@@ -56,11 +57,12 @@ async def test_a_file_that_a_folder_holds_too_is_told(visit: Any, scene: Any, tm
     """The older one was quoted, and nothing said that there were two."""
     text = "# Parking\n\nThe gate of the car park opens at seven.\n"
     held = SourceDocument(name="site/parking.md", document_id="p", text=text, title="Parking")
-    scene.library.create("garage").ingest([held])
+    garage = f"garage-{visit.browser}"
+    scene.library.create(garage).ingest([held])
     (tmp_path / "parking.md").write_text(text.replace("seven", "six"))
     (tmp_path / "other.md").write_text("# Other\n\nNothing else.\n")
     await visit.page.reload()
-    await visit.page.get_by_role("combobox", name="Collection").select_option("garage")
+    await visit.page.get_by_role("combobox", name="Collection").select_option(garage)
     await visit.page.get_by_role("button", name="Documents").click()
     dialog = visit.page.get_by_role("dialog", name="Documents")
     await dialog.locator("#files").set_input_files([tmp_path / "other.md"])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import io
 import itertools
 import re
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from PIL import Image, ImageStat
+from PIL import ImageStat
 from playwright.async_api import Route, expect
 
 from tests.rag_service.web.test_web_accessible import DEVICES, violations
@@ -60,12 +59,11 @@ def files(tmp_path: Path) -> list[Path]:
     return sorted(tmp_path.iterdir())
 
 
-async def opened(new_visit: Any, collection: str, **options: Any) -> tuple[Any, Any]:
-    """The page and its documents dialog."""
-    visit = await new_visit(**options)
+async def opened(visit: Any, collection: str) -> Any:
+    """The documents dialog."""
     await visit.page.get_by_role("combobox", name="Collection").select_option(collection)
     await visit.page.get_by_role("button", name="Documents").click()
-    return visit.page, visit.page.get_by_role("dialog", name="Documents")
+    return visit.page.get_by_role("dialog", name="Documents")
 
 
 def states(dialog: Any) -> Any:
@@ -76,7 +74,8 @@ def states(dialog: Any) -> Any:
 async def test_each_file_of_an_upload_has_its_state(
     shelf: str, new_visit: Any, scene: Any, files: list[Path], device: str
 ) -> None:
-    page, dialog = await opened(new_visit, shelf, **DEVICES[device])
+    page = (visit := await new_visit(**DEVICES[device])).page
+    dialog = await opened(visit, shelf)
     may_send, may_tell = asyncio.Event(), asyncio.Event()
 
     async def send_later(route: Route) -> None:
@@ -112,7 +111,8 @@ async def test_each_file_of_an_upload_has_its_state(
 async def test_what_an_upload_that_broke_off_left_is_tried_again(
     shelf: str, new_visit: Any, scene: Any, files: list[Path]
 ) -> None:
-    page, dialog = await opened(new_visit, shelf, meant=503)
+    page = (visit := await new_visit(meant=503)).page
+    dialog = await opened(visit, shelf)
     await page.evaluate(COUNT_FILES)
     requests = itertools.count(1)
 
@@ -139,7 +139,8 @@ async def test_what_an_upload_that_broke_off_left_is_tried_again(
 async def test_a_job_that_failed_as_a_whole_refuses_all_its_files(
     shelf: str, new_visit: Any, scene: Any, files: list[Path]
 ) -> None:
-    page, dialog = await opened(new_visit, shelf)
+    page = (visit := await new_visit()).page
+    dialog = await opened(visit, shelf)
 
     async def failed(route: Route) -> None:
         failures = [{"name": shelf, "reason": "The embedding model is another one."}]
@@ -153,7 +154,8 @@ async def test_a_job_that_failed_as_a_whole_refuses_all_its_files(
 
 
 async def test_the_page_shows_that_files_can_be_dropped(shelf: str, new_visit: Any, scene: Any) -> None:
-    page, dialog = await opened(new_visit, shelf)
+    page = (visit := await new_visit()).page
+    dialog = await opened(visit, shelf)
     sign = page.get_by_text("Drop the files to add them to “shelf”")
     for within in (dialog, None):
         await expect(sign).to_be_hidden()
@@ -174,18 +176,18 @@ async def test_a_list_of_files_that_goes_on_has_a_shadow(
     shelf: str, new_visit: Any, scene: Any, files: list[Path]
 ) -> None:
     """It ended within an entry, and nothing showed that it scrolls."""
-    page, dialog = await opened(new_visit, shelf)
+    visit = await new_visit()
+    dialog = await opened(visit, shelf)
     await dialog.locator("#files").set_input_files(files)
     await expect(dialog.get_by_text("10 documents added. 2 files refused.")).to_be_visible()
     uploaded = dialog.locator(".upload-files")
-    await page.mouse.move(0, 0)
+    await visit.page.mouse.move(0, 0)
 
     async def bottom() -> float:
         """How light the last rows inside the list are."""
         box = await uploaded.bounding_box()
         strip = {"x": box["x"] + 2, "width": 8, "y": box["y"] + box["height"] - 6, "height": 4}
-        shot = Image.open(io.BytesIO(await page.screenshot(clip=strip))).convert("L")
-        return ImageStat.Stat(shot).mean[0]
+        return ImageStat.Stat(await visit.picture(strip)).mean[0]
 
     above = await bottom()
     await uploaded.evaluate("node => { node.scrollTop = node.scrollHeight; }")
