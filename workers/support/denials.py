@@ -23,6 +23,7 @@ from workers.support.rules.other_values import (
     is_valued_elsewhere,
     is_valued_otherwise,
 )
+from workers.support.rules.pairs import is_paired_otherwise
 from workers.support.rules.row_denials import FOR, RowDenials
 from workers.support.rules.ruling_out import (
     MOSTLY,
@@ -153,7 +154,7 @@ class Denials:
             return True
         if is_valued_otherwise(claim, statement, asked) or is_valued_before(claim, statement, asked):
             return True
-        if is_before(claim, statement, self._statements, asked):
+        if is_before(claim, statement, self._statements, asked) or is_paired_otherwise(claim, statement, asked):
             return True
         return asked.wants_fact and is_valued_elsewhere(claim, statement, self._statements, asked)
 
@@ -264,12 +265,12 @@ class Denials:
         about_other = any(not near(word, statement.around) for word in asked)
         if not (silent and about_other) and not self._names_missing(statement):
             return False
-        missing = self._names_missing(statement)
+        missing = [name for name in self._names_missing(statement) if not near(name, statement.around)]
         named = frozenset(word for word in own if not word[0].isdigit()) or own
         return any(
             one.words.isdisjoint(own) and all(near(word, one.words) for word in asked)
             if one.row is None
-            else one.words.isdisjoint(named) and one.row.is_headed_by(missing)
+            else bool(missing) and one.words.isdisjoint(named) and one.row.is_headed_by(missing)
             for one in self._statements
         )
 
@@ -293,7 +294,7 @@ class Denials:
         return bool(names) and any(
             one.row is None
             and one.passage == statement.passage
-            and all(near(name, one.words) for name in names)
+            and one.words.issuperset(names)  # a compound of the name is something else: "Ponyreiten"
             and (
                 counts_otherwise(words_of(one.text), there, numbers, asked.vocabulary.content)
                 or (names_share(words_of(one.text)) and not one.words.isdisjoint(asked.asked.difference(names)))

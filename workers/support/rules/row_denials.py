@@ -51,7 +51,7 @@ class RowDenials:
                 return True
             if row.identifies(measured(claim.said)) or self._is_of_a_lesser_row(words, statement):
                 return True
-            if self._is_of_a_sibling(words, statement):
+            if self._is_of_a_sibling(words, statement) or self._is_of_a_special_row(words, statement):
                 return True
             if asked.wants_fact and is_valued_elsewhere(claim, statement, self._statements, asked):
                 return True
@@ -120,6 +120,26 @@ class RowDenials:
             if one.row is not None and lacking
             for axis in (one.row.labels, one.row.above[1:])
             for cell in axis
+        )
+
+    def _is_of_a_special_row(self, words: Sequence[str], statement: Statement) -> bool:
+        """Whether a claim has a number of a row whose head has more than was asked or said, and another row is headed
+        by what was asked alone: "Ten-ticket group lessons", of a group lesson."""
+        row, asked = statement.row, self._question
+        if row is None or asked.numbers or asked.double:
+            return False
+        numbers = {word for word in words if word[0].isdigit() and word not in asked.asked}
+        known = asked.asked.union(words)
+        if not numbers or all(near(word, known) for word in row.cells[0] if not word[0].isdigit()):
+            return False
+        return any(
+            bool(head := one.row.cells[0])
+            and head <= asked.asked
+            and all(near(word, row.cells[0]) for word in head)
+            and any(word[0].isdigit() for word in one.words)
+            and numbers.isdisjoint(one.words)
+            for one in self._statements
+            if one.row is not None and one is not statement
         )
 
     def _is_priced_for_others(self, words: Sequence[str], row: Row) -> bool:

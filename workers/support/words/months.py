@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 _MONTHS_IN_LINES = """
@@ -38,6 +39,8 @@ _DATE = re.compile(
 _ON = re.compile(r"\b(?:on|by|from|to|until|till|since|before|after)\s*$")
 """Before "May 4", which begins "May 4 people …?" elsewhere."""
 LAST_DAY = 31
+STEM = 4
+"""Letters of a month's name that tell it."""
 
 
 class Date(NamedTuple):
@@ -95,6 +98,20 @@ def is_for_others(text: str, asked: frozenset[int], dates: frozenset[Date] = fro
 def has_all(text: str, dates: frozenset[Date]) -> bool:
     """Whether one of a text's spans has all of some dates."""
     return any(all(_is_between(date, *ends) for date in dates) for ends in _ends_in(text))
+
+
+def is_dated(text: str, date: Date, above: Iterable[str] = ()) -> bool:
+    """Whether a text may name a date: it has the day and the month, or both as numbers: 17.4., 2026-04-17.
+
+    Args:
+        above: stems of words above it, which may name the month.
+    """
+    day, month = (rf"(?<!\d)0?{number}(?!\d)" for number in (date.day, date.month))
+    plain, names = text.casefold(), [word for word, number in MONTHS.items() if number == date.month]
+    named = any(name in plain for name in names) or any(word[:STEM] == name[:STEM] for word in above for name in names)
+    if named and re.search(day, plain):
+        return True
+    return re.search(rf"{day}[./-]\s?{month}|{month}[./-]\s?{day}", plain) is not None
 
 
 def _ends_in(text: str) -> list[tuple[Date, Date]]:

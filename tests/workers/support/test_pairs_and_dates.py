@@ -1,0 +1,62 @@
+"""What is told of the first and of the second, dates that no passage has, and rows of something more special."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.weakest_claim import found
+
+WEEKS = "# Ferienkurse\n\nJonas leitet die erste, Sanne die zweite Woche. Marie bestellt das Mittagessen."
+KAMP = "# Kamp\n\nJonas Pohl leidt week 1 en Sanne de Vries week 2. Sanne spreekt Nederlands."
+SHIFTS = "# Shifts\n\nThe first shift opens the barn, and the second shift feeds the horses."
+TABLE = (
+    "# Stundenplan\n\n| Tag | Uhrzeit | Stunde |\n| --- | --- | --- |\n| Donnerstag | 17:00-18:00 | Springen Jugend |\n"
+    "| Freitag | 15:00-15:30 | Anfänger |\n\nDie Stallversammlung ist am 12. April."
+)
+DAYS = "# Courses in April\n\n| Day | Course |\n| --- | --- |\n| 17 | Jumping |\n| 24 | Vaulting |"
+NUMBERS = "# Termine\n\nDie Prüfung ist am 17.04.2026. Das Fest dauert vom 13. bis 17. Juli."
+PRICES = (
+    "# Lessons\n\n| Lesson | Adults (EUR) | Children (EUR) |\n| --- | --- | --- |\n| Group lesson | 26 | 22 |\n"
+    "| Private lesson | 48 | 44 |\n\n# Tickets\n\n| Item | Price (EUR) | Validity |\n| --- | --- | --- |\n"
+    "| Ten-ticket group lessons children | 198 | 6 months |"
+)
+BUDGET = (
+    "# Schulpferde\n\nSanne sieht sich am 21. März zwei Ponys an. Das Budget beträgt höchstens 6.500 Euro.\n\n"
+    "# Fest\n\nGeplant sind Ponyreiten (3 Euro je Runde) und Kuchen."
+)
+
+WRONG = [
+    ("Wer leitet die zweite Woche?", "Jonas leitet die zweite Woche.", WEEKS),
+    ("Leitet Jonas die zweite Woche?", "Ja, Jonas leitet die zweite Woche.", WEEKS),
+    ("Wie leidt week 2?", "Jonas Pohl leidt week 2.", KAMP),
+    ("What does the second shift do?", "The second shift opens the barn.", SHIFTS),
+    ("Wann ist Springen für Jugendliche?", "Springen für Jugendliche ist am 17. April.", TABLE),
+    ("How much is a group lesson for a child?", "A group lesson for a child is 198 EUR.", PRICES),
+]
+RIGHT = [
+    ("Wer leitet die zweite Woche?", "Sanne leitet die zweite Woche.", WEEKS),
+    ("Wer leitet die erste Woche?", "Jonas leitet die erste Woche.", WEEKS),
+    ("Leitet Jonas die erste Woche?", "Ja, Jonas leitet die erste Woche.", WEEKS),
+    ("Wer leitet die zweite Woche?", "Jonas leitet die erste, Sanne die zweite Woche.", WEEKS),
+    ("Wie leidt week 2?", "Sanne de Vries leidt week 2.", KAMP),
+    ("What does the second shift do?", "The second shift feeds the horses.", SHIFTS),
+    ("Wann ist die Stallversammlung?", "Die Stallversammlung ist am 12. April.", TABLE),
+    ("When is jumping?", "Jumping is on 17 April.", DAYS),
+    ("Wann ist die Prüfung?", "Die Prüfung ist am 17. April 2026.", NUMBERS),
+    ("Wann endet das Fest?", "Das Fest endet am 17. Juli.", NUMBERS),
+    ("How much is a group lesson for a child?", "A group lesson for a child is 22 EUR.", PRICES),
+    ("How much is a ten-ticket for group lessons for children?",
+     "A ten-ticket for group lessons for children costs 198 EUR.", PRICES),
+    ("Wie hoch ist das Budget für das neue Pony?",
+     "Das Budget für das neue Pony beträgt höchstens 6.500 Euro.", BUDGET),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "answer", "passage"), WRONG)
+def test_what_is_told_of_another_is_denied(question: str, answer: str, passage: str) -> None:
+    assert found(question, answer, passage).denied
+
+
+@pytest.mark.parametrize(("question", "answer", "passage"), RIGHT)
+def test_what_is_told_of_it_is_not_denied(question: str, answer: str, passage: str) -> None:
+    assert not found(question, answer, passage).denied
