@@ -171,8 +171,6 @@ export default {
   "Erase for good?": "Endgültig löschen?",
   "Erase “{question}”": "„{question}“ löschen",
   "The conversation was erased.": "Das Gespräch wurde gelöscht.",
-  "What does “{title}” say about {heading}?": "Was sagt „{title}“ zu {heading}?",
-  "What is in “{title}”?": "Was steht in „{title}“?",
   "With speculation": "Mit Entwürfen",
   "Plain decoding": "Einfache Dekodierung",
   "Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.": "Gleich: dieselben {n} Tokens und dieselben Belege, in {steps} statt {plain} Durchläufen.",

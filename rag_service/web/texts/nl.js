@@ -171,8 +171,6 @@ export default {
   "Erase for good?": "Voorgoed wissen?",
   "Erase “{question}”": "“{question}” wissen",
   "The conversation was erased.": "Het gesprek is gewist.",
-  "What does “{title}” say about {heading}?": "Wat zegt “{title}” over {heading}?",
-  "What is in “{title}”?": "Wat staat er in “{title}”?",
   "With speculation": "Met concepten",
   "Plain decoding": "Gewoon decoderen",
   "Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.": "Gelijk: dezelfde {n} tokens en dezelfde verwijzingen, in {steps} in plaats van {plain} doorgangen.",
