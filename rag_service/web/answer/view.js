@@ -94,14 +94,14 @@ export class AnswerView {
   /** Reads the finished answer again: its passages may have changed since. Says nothing aloud. */
   async refresh() {
     if (!this.answer || this.recalled) return;
+    const before = this.answer.passages;
+    const answer = await this._read().catch(() => null); // it stays as it was
+    if (!answer || !before.some((passage, index) => passage.changed !== answer.passages[index]?.changed)) return;
     const { secondary } = this;
     this.secondary = true;
-    try {
-      this._finish(await this._read());
-    } catch {
-      // it stays as it was
-    }
+    this._finish(answer);
     this.secondary = secondary;
+    this._sources.renew(before, answer.passages);
   }
 
   /** Stops following the answer, which goes on. */
