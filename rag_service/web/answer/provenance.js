@@ -150,6 +150,13 @@ const KINDS = {
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 
+/** The same on their own, as titles. */
+const TITLES = {
+  answer: "An earlier answer", edited: "The previous version", prediction: "The expected answer",
+  question: "Your question", itself: "This answer itself", neural: "Guesses of the model",
+  store: "An earlier answer to someone else", instruction: "Your instruction",
+};
+
 /** The headings above a passage, outermost first, without the column names of a table that goes on in it. */
 export function headingsOf(passage) {
   const headings = (passage.heading ?? "").split(" > ").filter(Boolean);
@@ -190,9 +197,10 @@ export function legend(runsOfAnswer) {
     if (!mark) continue;
     if (mark.passage !== undefined) {
       passages.set(mark.passage, (passages.get(mark.passage) ?? false) || Boolean(mark.cited));
-    } else if (KINDS[mark.kind]) kinds.add(mark.kind);
+    } else kinds.add(mark.kind in TITLES ? mark.kind : "prompt");
   }
   return { passages: [...passages].sort((a, b) => a[0] - b[0]), kinds: [...kinds] };
 }
 
-export const kindName = (kind) => t(KINDS[kind]);
+/** What words are from that are from no passage, as a title. */
+export const kindName = (kind) => t(TITLES[kind] ?? "The prompt");

@@ -5,7 +5,7 @@ import { asProblem, documentPath, json, open } from "../api.js";
 import { ending, textOf } from "./source_text.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
-import { described, placeOf } from "./provenance.js";
+import { described, kindName, placeOf } from "./provenance.js";
 import { t } from "../language.js";
 
 const wide = matchMedia("(min-width: 66rem)");
@@ -116,8 +116,6 @@ const edge = (element, side) => element.getBoundingClientRect()[side];
 
 /** A card for words that come from no passage. */
 function cardOfOther(mark, earlier) {
-  const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A guess",
-    itself: "This answer itself", prediction: "The expected answer" };
   const explanation = {
     neural: t("These words were guessed ahead, and the model confirmed every one of them."),
     itself: t("The answer repeats words from above."),
@@ -125,7 +123,7 @@ function cardOfOther(mark, earlier) {
     { source: described(mark, []) });
   return el("article", { class: "passage active" },
     el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
-      el("div", {}, el("h3", { text: t(titles[mark.kind] ?? "The prompt") }))),
+      el("div", {}, el("h3", { text: kindName(mark.kind) }))),
     el("p", { class: "place", text: explanation }),
     earlier ? textOf({ document_id: "" }, earlier, tint(mark), mark) : null);
 }

@@ -268,7 +268,7 @@ export class AnswerView {
         place ? el("span", { class: "legend-place", text: place }) : null));
     });
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
-      el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
+      el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true", text: "abc" }), el("span", { text: kindName(kind) }))));
     if (answer.passages.length) {
       items.push(el("li", {}, button(this._all(answer.passages.length), (event) =>
         this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));
