@@ -169,13 +169,19 @@ export function columnsOf(passage) {
   return last.includes(" | ") ? last.split(" | ") : [];
 }
 
+/** The name of the file that a document was made from, by its id; the id, if it has no digest behind a name. */
+export const fileOf = (documentId) => documentId.replace(/-[0-9a-f]{10}$/, "");
+
+/** Whether a passage's title does not tell its document from another one among `passages`. */
+export const hasTwin = (passage, passages) =>
+  passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
+
 /**
  * The place of a passage: the headings below the title, and the page. Before them the file, as the document's id names it,
  * if another document among `passages` has the same title.
  */
 export function placeOf(passage, passages) {
-  const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
-  const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
+  const file = hasTwin(passage, passages) ? fileOf(passage.document_id) : null;
   const headings = headingsOf(passage).filter((heading) => heading !== passage.title);
   return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null,
     passage.date ? isoDay(passage.date) : null].filter(Boolean).join(" · ");

@@ -3,7 +3,7 @@
 import { asProblem, json, Problem } from "../api.js";
 import { AnswerText, tint } from "./text.js";
 import { announce, button, el, problemBox } from "../dom.js";
-import { withSources } from "./export.js";
+import { fileNames, withSources } from "./export.js";
 import { Meter } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
@@ -57,8 +57,9 @@ export class AnswerView {
   }
 
   /** Its text with the numbers of its sources, and these below. */
-  withSources() {
-    const text = withSources(this.text.runs, this.text.passages);
+  async withSources() {
+    const { runs, passages } = this.text;
+    const text = withSources(runs, passages, await fileNames(runs, passages, this.collection));
     const shown = [this._warning, this._nearest].filter((part) => !part.hidden);
     return [...shown.map((part) => `> ${part.textContent}\n`), text].join(shown.length ? "\n" : "");
   }

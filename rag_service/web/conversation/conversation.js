@@ -48,8 +48,8 @@ export class Conversation {
   }
 
   /** Offers the conversation as a file of Markdown. */
-  export() {
-    const turns = this._turns.map((turn) => turn.shownText).filter(Boolean);
+  async export() {
+    const turns = (await Promise.all(this._turns.map((turn) => turn.shownText()))).filter(Boolean);
     const now = new Date();
     save(fileName(turns[0]?.question ?? "", now), conversationText(turns, now));
   }

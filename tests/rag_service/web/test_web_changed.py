@@ -103,3 +103,44 @@ async def test_a_change_on_the_page_marks_the_answers_on_it_at_once(pool: Any, t
     await page.keyboard.press("Escape")
     await expect(outdated).to_be_visible()
     await expect(flag).to_be_visible()
+
+
+async def test_a_saved_conversation_names_files_as_they_are_called_by_now(pool: Any, tmp_path: Path) -> None:
+    """It named documents by their ids: `pool.md-5204ead490`, where pool-v2.md was in its place."""
+    page = pool.page
+
+    async def saved() -> str:
+        async with page.expect_download() as waiting:
+            await page.get_by_role("button", name="Export").click()
+        download = await waiting.value
+        text = Path(await download.path()).read_text(encoding="utf-8")
+        await download.delete()  # Firefox would number the next file of this name
+        return text.splitlines()[-1]
+
+    assert await saved() == "* [1] Pool · pool.md"
+    (tmp_path / "pool-v2.md").write_text(POOL + "\nIt closes at nine.\n")
+    await page.get_by_role("button", name="Documents", exact=True).click()
+    async with page.expect_file_chooser() as choosing:
+        await page.get_by_role("button", name="Replace Pool").click()
+    await (await choosing.value).set_files(tmp_path / "pool-v2.md")
+    await expect(page.get_by_text("Pool was replaced.").first).to_be_visible()
+    await page.keyboard.press("Escape")
+    assert await saved() in {"* [1] Pool · pool-v2.md", "* [1] Pool · pool-v2.md · changed or deleted since"}
+    async with httpx.AsyncClient(base_url=pool.url) as client:
+        (listed,) = (await client.get("/v1/collections/pool/documents")).json()["documents"]
+        await client.delete(f"/v1/collections/pool/documents/{listed['document_id']}")
+    pool.meant = 404
+    assert (await saved()).startswith("* [1] Pool · pool.md")
+
+
+async def test_an_id_is_named_where_title_and_file_tell_no_document(visit: Any) -> None:
+    script = """async (passages) => {
+      const { withSources } = await import("/web/answer/export.js");
+      const runs = passages.map((one, passage) => (
+        { start: 2 * passage, end: 2 * passage + 2, text: "a ", mark: { cited: "copied", passage } }));
+      const names = new Map(passages.map(({ document_id }) => [`\\n${document_id}`, "Menu"]));
+      return withSources(runs, passages, names).split("\\n").slice(-passages.length);
+    }"""
+    menus = [{"title": "Menu", "document_id": one, "chunk_id": one} for one in ("monday", "tuesday")]
+    assert await visit.page.evaluate(script, menus) == ["* [1] Menu · monday", "* [2] Menu · tuesday"]
+    assert await visit.page.evaluate(script, menus[:1]) == ["* [1] Menu"]
