@@ -22,7 +22,7 @@ const starters = new Starters(byId("starters"), (text) => conversation.ask(text)
 const sources = new Sources();
 const collections = new Collections(refresh);
 const conversation = new Conversation(sources, collections, refresh);
-const documents = new Documents(collections, () => conversation.reload());
+const documents = new Documents(collections, () => conversation.reload(), () => conversation.refresh());
 const conversations = new History(conversation);
 const account = new Account();
 

@@ -3,31 +3,44 @@
 import { announce } from "./dom.js";
 import { t } from "./language.js";
 
+const SYSTEM = matchMedia("(prefers-color-scheme: dark)");
 const KEPT = "rag-service-theme";
-const THEMES = [["auto", "◐", "Theme: auto"], ["light", "☀", "Theme: light"], ["dark", "☾", "Theme: dark"]];
+const THEMES = {
+  auto: ["◐", "Theme: auto"],
+  light: ["☀", "Theme: light"],
+  dark: ["☾", "Theme: dark"],
+};
 
 export class Theme {
-  /** @param pressed a button that goes from one theme to the next. */
+  /** @param pressed a button that goes from one theme to the next; the first press always changes what one sees. */
   constructor(pressed) {
     this._button = pressed;
-    this._show(Math.max(0, THEMES.findIndex(([name]) => name === kept())));
+    this._show(kept() in THEMES ? kept() : "auto");
+    let order = null;
     pressed.addEventListener("click", () => {
-      this._show((this._at + 1) % THEMES.length);
-      announce(t(THEMES[this._at][2]));
+      order ??= orderFrom(this._name);
+      this._show(order[(order.indexOf(this._name) + 1) % order.length]);
+      announce(t(THEMES[this._name][1]));
       try {
-        localStorage.setItem(KEPT, THEMES[this._at][0]);
+        localStorage.setItem(KEPT, this._name);
       } catch { /* a browser that keeps nothing */ }
     });
   }
 
-  _show(at) {
-    this._at = at;
-    const [name, sign, label] = THEMES[at];
+  _show(name) {
+    this._name = name;
+    const [sign, label] = THEMES[name];
     document.documentElement.dataset.theme = name;
     this._button.textContent = sign;
     this._button.setAttribute("aria-label", t(label));
     this._button.title = t(label);
   }
+}
+
+/** All themes from one on. Two of them look alike, the system's and `auto`, so which one is second depends on the first. */
+function orderFrom(first) {
+  const [same, other] = SYSTEM.matches ? ["dark", "light"] : ["light", "dark"];
+  return { auto: ["auto", other, same], [same]: [same, other, "auto"], [other]: [other, same, "auto"] }[first];
 }
 
 function kept() {

@@ -1,11 +1,29 @@
-// An answer, or a conversation, as Markdown with the numbers of its sources. Pure, but for `save`.
+// An answer, or a conversation, as Markdown with the numbers of its sources. Pure, but for `fileNames` and `save`.
 
+import { documentPath, json } from "../api.js";
 import { el } from "../dom.js";
-import { numbered, placeOf } from "./provenance.js";
+import { fileOf, hasTwin, numbered, placeOf } from "./provenance.js";
 import { day, t } from "../language.js";
 
-/** An answer with the numbers of its citations in it, and its sources below. @param runs of provenance.js. */
-export function withSources(runs, passages) {
+const documentOf = (passage) => `${passage.collection ?? ""}\n${passage.document_id}`;
+
+/**
+ * The names that the files of cited documents have by now, for `withSources`: a document keeps its id when another file
+ * takes its place. Those of deleted documents are missing.
+ * @param runs of provenance.js. @param collection of passages that name none.
+ */
+export async function fileNames(runs, passages, collection) {
+  const cited = new Map(numbered(runs).map(({ passage }) => [documentOf(passages[passage]), passages[passage]]));
+  const found = await Promise.all([...cited].map(async ([key, passage]) => {
+    const from = passage.collection || collection;
+    const held = from ? await json("GET", documentPath(from, passage.document_id)).catch(() => null) : null;
+    return held ? [[key, held.name]] : [];
+  }));
+  return new Map(found.flat());
+}
+
+/** An answer with the numbers of its citations in it, and its sources below. @param runs of provenance.js. @param names of files. */
+export function withSources(runs, passages, names = new Map()) {
   const points = runs.flatMap(({ text: words }) => Array.from(words));
   const cited = new Set();
   let [text, from] = ["", 0];
@@ -20,7 +38,9 @@ export function withSources(runs, passages) {
   if (!cited.size) return text;
   const sources = [...cited].sort((a, b) => a - b).map((index) => {
     const passage = passages[index];
-    return `[${index + 1}] ${[passage.title, placeOf(passage, []), passage.document_id,
+    const file = names.get(documentOf(passage)) ?? fileOf(passage.document_id);
+    const name = file !== passage.title ? file : hasTwin(passage, passages) ? passage.document_id : null;
+    return `[${index + 1}] ${[passage.title, placeOf(passage, []), name,
       passage.changed ? t("changed or deleted since") : null].filter(Boolean).join(" · ")}`;
   });
   return `${text}\n\n${t("Sources")}:\n\n${sources.map((source) => `* ${source}`).join("\n")}`;

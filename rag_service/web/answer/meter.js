@@ -7,6 +7,18 @@ import { count, number, t } from "../language.js";
 
 const PASSES = "A pass is one run of the whole model. Plain decoding takes one for every token.";
 
+const COPIES = "copies of the passages, the conversation or the answer";
+const COPIES_TOO = "copies of the passages, the conversation or the answer, and guesses from the last pass";
+const MASKS = "guesses of the model at masked places ahead";
+/** What the drafts of each drafter are (docs/explanation.md). */
+const DRAFTS = {
+  auto: COPIES_TOO, pld: COPIES, copyspec: COPIES, casd: COPIES, pld_plus: COPIES, logitspec: COPIES_TOO,
+  recycling: "guesses from what the model favoured after the same token before",
+  lookahead: "guesses that the model makes beside the answer",
+  small_model: "guesses of a smaller model", eagle: "guesses of a small head on the model",
+  sdsat: MASKS, sdsat_two_step: MASKS,
+};
+
 /** Whether the next answers are compared with plain decoding. Every answer's figures have the switch for it. */
 export const comparison = { on: false };
 
@@ -79,7 +91,8 @@ function figures(answer) {
       { steps: speculation.steps, plain: speculation.plain_equivalent_steps }));
     row(t("Draft tokens"), t("{part} of {all} accepted", { part: speculation.accepted, all: speculation.drafted }));
     for (const [name, source] of Object.entries(speculation.by_source ?? {})) {
-      row(`– ${name}`, t("{part} of {all}", { part: source.accepted, all: source.drafted }));
+      const share = t("{part} of {all}", { part: source.accepted, all: source.drafted });
+      row(`– ${name}`, name in DRAFTS ? `${share} · ${t(DRAFTS[name])}` : share);
     }
   }
   if (usage) {

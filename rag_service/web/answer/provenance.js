@@ -150,6 +150,13 @@ const KINDS = {
   store: "an earlier answer to someone else", instruction: "your instruction",
 };
 
+/** The same on their own, as titles. */
+const TITLES = {
+  answer: "An earlier answer", edited: "The previous version", prediction: "The expected answer",
+  question: "Your question", itself: "This answer itself", neural: "Guesses of the model",
+  store: "An earlier answer to someone else", instruction: "Your instruction",
+};
+
 /** The headings above a passage, outermost first, without the column names of a table that goes on in it. */
 export function headingsOf(passage) {
   const headings = (passage.heading ?? "").split(" > ").filter(Boolean);
@@ -162,13 +169,19 @@ export function columnsOf(passage) {
   return last.includes(" | ") ? last.split(" | ") : [];
 }
 
+/** The name of the file that a document was made from, by its id; the id, if it has no digest behind a name. */
+export const fileOf = (documentId) => documentId.replace(/-[0-9a-f]{10}$/, "");
+
+/** Whether a passage's title does not tell its document from another one among `passages`. */
+export const hasTwin = (passage, passages) =>
+  passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
+
 /**
  * The place of a passage: the headings below the title, and the page. Before them the file, as the document's id names it,
  * if another document among `passages` has the same title.
  */
 export function placeOf(passage, passages) {
-  const alike = passages.some((other) => other.title === passage.title && other.document_id !== passage.document_id);
-  const file = alike ? passage.document_id.replace(/-[0-9a-f]{10}$/, "") : null;
+  const file = hasTwin(passage, passages) ? fileOf(passage.document_id) : null;
   const headings = headingsOf(passage).filter((heading) => heading !== passage.title);
   return [file, headings.join(" › "), passage.page ? t("page {n}", { n: String(passage.page) }) : null,
     passage.date ? isoDay(passage.date) : null].filter(Boolean).join(" · ");
@@ -190,9 +203,10 @@ export function legend(runsOfAnswer) {
     if (!mark) continue;
     if (mark.passage !== undefined) {
       passages.set(mark.passage, (passages.get(mark.passage) ?? false) || Boolean(mark.cited));
-    } else if (KINDS[mark.kind]) kinds.add(mark.kind);
+    } else kinds.add(mark.kind in TITLES ? mark.kind : "prompt");
   }
   return { passages: [...passages].sort((a, b) => a[0] - b[0]), kinds: [...kinds] };
 }
 
-export const kindName = (kind) => t(KINDS[kind]);
+/** What words are from that are from no passage, as a title. */
+export const kindName = (kind) => t(TITLES[kind] ?? "The prompt");

@@ -5,7 +5,7 @@ import { asProblem, documentPath, json, open } from "../api.js";
 import { ending, textOf } from "./source_text.js";
 import { tint } from "./text.js";
 import { byId, button, el, problemBox } from "../dom.js";
-import { described, placeOf } from "./provenance.js";
+import { described, kindName, placeOf } from "./provenance.js";
 import { t } from "../language.js";
 
 const wide = matchMedia("(min-width: 66rem)");
@@ -14,7 +14,7 @@ export class Sources {
   constructor() {
     this._panel = byId("sources");
     this._list = byId("passages");
-    this._shown = null;
+    this._drawn = null; // what is shown: [passages, collection, mark, earlier]
     byId("close-sources").addEventListener("click", () => this.close());
     document.addEventListener("keydown", (event) => {
       if (event.key === "Escape" && !document.querySelector("dialog[open]")) this.close();
@@ -23,7 +23,7 @@ export class Sources {
   }
 
   clear() {
-    this._shown = null;
+    this._drawn = null;
     this._list.replaceChildren(el("p", { class: "hint", text: t("The sources of an answer appear here.") }));
     this._panel.classList.add("empty");
     this.close();
@@ -41,6 +41,11 @@ export class Sources {
   /** Shows the passages of an answer, without marks. Neither opens nor closes the sheet. */
   list(passages, collection) {
     this._draw(passages, collection, null, null);
+  }
+
+  /** Shows the passages of an answer as they are by now, if it is these that are shown. @param before as they were. */
+  renew(before, passages) {
+    if (this._drawn?.[0] === before) this._draw(passages, ...this._drawn.slice(1));
   }
 
   /** Opens the panel with the passages of an answer, without marks. */
@@ -63,6 +68,7 @@ export class Sources {
   }
 
   _draw(passages, collection, mark, earlier) {
+    this._drawn = [passages, collection, mark, earlier];
     this._panel.classList.remove("empty");
     const cards = passages.map((passage, index) =>
       this._card(passage, index, passages, collection, mark?.passage === index ? mark : null));
@@ -110,8 +116,6 @@ const edge = (element, side) => element.getBoundingClientRect()[side];
 
 /** A card for words that come from no passage. */
 function cardOfOther(mark, earlier) {
-  const titles = { answer: "An earlier answer", edited: "The previous version", neural: "A guess",
-    itself: "This answer itself", prediction: "The expected answer" };
   const explanation = {
     neural: t("These words were guessed ahead, and the model confirmed every one of them."),
     itself: t("The answer repeats words from above."),
@@ -119,7 +123,7 @@ function cardOfOther(mark, earlier) {
     { source: described(mark, []) });
   return el("article", { class: "passage active" },
     el("header", {}, el("span", { class: `chip ${tint(mark)}`, "aria-hidden": "true", text: "•" }),
-      el("div", {}, el("h3", { text: t(titles[mark.kind] ?? "The prompt") }))),
+      el("div", {}, el("h3", { text: kindName(mark.kind) }))),
     el("p", { class: "place", text: explanation }),
     earlier ? textOf({ document_id: "" }, earlier, tint(mark), mark) : null);
 }

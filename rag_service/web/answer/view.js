@@ -3,7 +3,7 @@
 import { asProblem, json, Problem } from "../api.js";
 import { AnswerText, tint } from "./text.js";
 import { announce, button, el, problemBox } from "../dom.js";
-import { withSources } from "./export.js";
+import { fileNames, withSources } from "./export.js";
 import { Meter } from "./meter.js";
 import { kindName, legend, placeOf } from "./provenance.js";
 import { follow } from "./stream.js";
@@ -57,8 +57,9 @@ export class AnswerView {
   }
 
   /** Its text with the numbers of its sources, and these below. */
-  withSources() {
-    const text = withSources(this.text.runs, this.text.passages);
+  async withSources() {
+    const { runs, passages } = this.text;
+    const text = withSources(runs, passages, await fileNames(runs, passages, this.collection));
     const shown = [this._warning, this._nearest].filter((part) => !part.hidden);
     return [...shown.map((part) => `> ${part.textContent}\n`), text].join(shown.length ? "\n" : "");
   }
@@ -94,14 +95,14 @@ export class AnswerView {
   /** Reads the finished answer again: its passages may have changed since. Says nothing aloud. */
   async refresh() {
     if (!this.answer || this.recalled) return;
+    const before = this.answer.passages;
+    const answer = await this._read().catch(() => null); // it stays as it was
+    if (!answer || !before.some((passage, index) => passage.changed !== answer.passages[index]?.changed)) return;
     const { secondary } = this;
     this.secondary = true;
-    try {
-      this._finish(await this._read());
-    } catch {
-      // it stays as it was
-    }
+    this._finish(answer);
     this.secondary = secondary;
+    this._sources.renew(before, answer.passages);
   }
 
   /** Stops following the answer, which goes on. */
@@ -268,7 +269,7 @@ export class AnswerView {
         place ? el("span", { class: "legend-place", text: place }) : null));
     });
     items.push(...kinds.map((kind) => el("li", { class: "legend-kind" },
-      el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true" }), el("span", { text: kindName(kind) }))));
+      el("span", { class: `swatch ${tint({ kind })}`, "aria-hidden": "true", text: "abc" }), el("span", { text: kindName(kind) }))));
     if (answer.passages.length) {
       items.push(el("li", {}, button(this._all(answer.passages.length), (event) =>
         this._sources.openList(answer.passages, this.collection, event.currentTarget), { class: "link" })));

@@ -48,8 +48,8 @@ export class Conversation {
   }
 
   /** Offers the conversation as a file of Markdown. */
-  export() {
-    const turns = this._turns.map((turn) => turn.shownText).filter(Boolean);
+  async export() {
+    const turns = (await Promise.all(this._turns.map((turn) => turn.shownText()))).filter(Boolean);
     const now = new Date();
     save(fileName(turns[0]?.question ?? "", now), conversationText(turns, now));
   }
@@ -74,13 +74,13 @@ export class Conversation {
     else body.retrieval = { mode: "none" };
     turn.element.scrollIntoView({ block: "start", behavior: "smooth" });
     await (compare ? turn.compare(body) : turn.ask(body));
-    if (turn.versions.at(-1).view.answer?.turns_outdated) await this._refresh(turn);
+    if (turn.versions.at(-1).view.answer?.turns_outdated) await this.refresh(this._turns.slice(0, this._turns.indexOf(turn)));
   }
 
-  /** Reads the answers before a turn again. */
-  async _refresh(turn) {
-    const before = this._turns.slice(0, this._turns.indexOf(turn));
-    await Promise.all(before.flatMap(({ versions }) => versions.map(({ view }) => view.refresh())));
+  /** Reads the finished answers of turns again, whose documents may have changed. */
+  async refresh(turns = this._turns) {
+    await Promise.all(turns.flatMap(({ versions, plain }) =>
+      [...versions.map(({ view }) => view), plain].map((view) => view?.refresh())));
   }
 
   /** Shows the conversation that the address names. */

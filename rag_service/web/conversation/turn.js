@@ -39,10 +39,10 @@ export class Turn {
   }
 
   /** What is shown of it, for a file; null before there is an answer. */
-  get shownText() {
+  async shownText() {
     const version = this.versions[this.shown];
     if (!version?.view.answer) return null;
-    return { question: this.question, instruction: version.instruction, answer: version.view.withSources() };
+    return { question: this.question, instruction: version.instruction, answer: await version.view.withSources() };
   }
 
   /** Adds a version. @param stored its turn of the session, if it is an earlier one. */
@@ -213,10 +213,15 @@ export class Turn {
   }
 }
 
+/** @param text or a promise of it, which is handed on as such: Safari takes no text that comes after the click. */
 async function copy(text, pressed) {
   const label = pressed.textContent;
   try {
-    await navigator.clipboard.writeText(text);
+    if (typeof text === "string" || !window.ClipboardItem) await navigator.clipboard.writeText(await text);
+    else {
+      const later = text.then((own) => new Blob([own], { type: "text/plain" }));
+      await navigator.clipboard.write([new ClipboardItem({ "text/plain": later })]);
+    }
     pressed.textContent = t("Copied");
     announce(t("Copied."));
   } catch {

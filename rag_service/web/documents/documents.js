@@ -13,10 +13,11 @@ import { count, t } from "../language.js";
 const FORMATS = ".md,.markdown,.txt,.text,.html,.htm,.xhtml,.pdf,.docx,.pptx,.xlsx,.odt,.epub,.csv,.tsv,.json,.jsonl,.ndjson,.ipynb,.eml,.rst,.adoc,.asciidoc";
 
 export class Documents {
-  /** @param renamed() is called after a collection was renamed */
-  constructor(collections, renamed) {
+  /** @param renamed is called after a collection was renamed. @param changed is called after documents were changed or deleted. */
+  constructor(collections, renamed, changed) {
     this._collections = collections;
     this._renamed = renamed;
+    this._changed = changed;
     this._place = el("p", { class: "place" });
     this._files = el("input", { type: "file", id: "files", multiple: true, accept: FORMATS, class: "unseen writes" });
     this._files.addEventListener("change", () => {
@@ -164,6 +165,7 @@ export class Documents {
     } catch (error) {
       this._tell(error);
     }
+    this._changed();
     await this._collections.load();
     await this._show();
   }
@@ -200,6 +202,7 @@ export class Documents {
     this._progress.prepend(progress.element);
     const target = this._target();
     const added = new Set(await progress.run(target));
+    if (added.size) this._changed(); // files of a name that was there
     try {
       await this._collections.load();
     } catch (error) {

@@ -11,6 +11,7 @@ import pytest
 from playwright.async_api import expect
 
 import rag_service
+from decoder.drafter_names import DRAFTER_NAMES
 from rag_service.answering import answers
 from rag_service.answering.names import NO_COLLECTION
 from tests.rag_service.web.conftest import BACKUPS
@@ -202,6 +203,35 @@ async def test_numbers_are_written_as_the_language_does(
         wanted = number.translate(str.maketrans({".": point, ",": comma}))
         assert re.search(rf"(?<![\d.,]){re.escape(wanted)}(?![\d])", shown), (wanted, shown)
     assert "1234567" in shown, "a seed is no amount"
+
+
+@browsed
+@one_engine
+@pytest.mark.parametrize("locale", ["en", *LANGUAGES])
+async def test_drafters_are_explained(new_visit: Any, scene: Any, locale: str) -> None:
+    """Their names stood alone: `– recycling`."""
+    names = sorted({part for name in DRAFTER_NAMES for part in name.split("+")} - {"off", "plain"})
+    page = (await new_visit(locale=locale)).page
+    shown = await page.evaluate(
+        """async (names) => {
+            const { Meter } = await import("/web/answer/meter.js");
+            const meter = new Meter();
+            const of = names.map((name) => [name, { accepted: 3, drafted: 8 }]);
+            meter.tell({ seed: 1, speculation: { drafter: "auto", steps: 9, plain_equivalent_steps: 12, accepted: 3,
+              drafted: 8, by_source: Object.fromEntries([...of, ["another", { accepted: 1, drafted: 2 }]]) } });
+            const texts = (row) => [...row.children].map((one) => one.textContent);
+            return [...meter.element.querySelectorAll("dl div")].map(texts);
+        }""",
+        names,
+    )
+    told = {name.removeprefix("– "): value for name, value in shown if name.startswith("– ")}
+    assert " · " not in told.pop("another")
+    explained = {name: value.partition(" · ")[2] for name, value in told.items()}
+    assert sorted(name for name, what in explained.items() if what) == names
+    if locale != "en":
+        own = texts(locale)
+        assert set(explained.values()) <= set(own.values())
+        assert not set(explained.values()) & set(own)
 
 
 @browsed

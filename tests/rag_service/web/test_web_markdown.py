@@ -163,11 +163,12 @@ async def test_an_answer_is_copied_with_its_sources_and_a_conversation_is_saved(
     turn = await visit.answered()
     copied = await visit.page.evaluate(
         """async () => {
-          const written = [];
-          Object.defineProperty(navigator, "clipboard", { value: { writeText: async (text) => written.push(text) } });
+          const written = new Promise((done) => {
+            const write = async ([item]) => done(await (await item.getType("text/plain")).text());
+            Object.defineProperty(navigator, "clipboard", { value: { write } });
+          });
           document.querySelector('[data-do="copy-sources"]').click();
-          await new Promise((done) => setTimeout(done, 0));
-          return written[0];
+          return await written;
         }"""
     )
     plain = await turn.locator(".answer-text").evaluate(
@@ -177,7 +178,7 @@ async def test_an_answer_is_copied_with_its_sources_and_a_conversation_is_saved(
     text, _, sources = copied.partition("\n\nSources:\n\n")
     assert QUOTED in text.replace(" [1]", "").replace(" [2]", "")
     assert len(text) > len(plain)
-    assert "Data retention policy" in sources
+    assert " · data-retention.md\n" in f"{sources}\n"
     assert sources.startswith("* [")
     async with visit.page.expect_download() as waiting:
         await visit.page.get_by_role("button", name="Export").click()
@@ -211,15 +212,23 @@ async def test_a_saved_conversation_is_named_by_its_question(visit: Any, questio
     assert len(made) <= 60
 
 
-async def test_the_theme_is_chosen_and_kept(visit: Any) -> None:
-    page = visit.page
+@pytest.mark.parametrize(("system", "other"), [("light", "dark"), ("dark", "light")])
+async def test_the_theme_is_chosen_and_kept(new_visit: Any, system: str, other: str) -> None:
+    """From the system's on, the first press changed nothing that one sees."""
+    page = (await new_visit(color_scheme=system)).page
     theme = "getComputedStyle(document.documentElement).colorScheme"
+    await expect(page.locator("#theme")).to_have_attribute("aria-label", "Theme: auto")
     assert await page.evaluate(theme) == "light dark"
-    for name, scheme in (("light", "light"), ("dark", "dark")):
+    for name in (other, system):
         await page.locator("#theme").click()
         await expect(page.locator("#theme")).to_have_attribute("aria-label", f"Theme: {name}")
-        assert await page.evaluate(theme) == scheme
+        assert await page.evaluate(theme) == name
     await page.reload()
-    assert await page.evaluate(theme) == "dark"
+    assert await page.evaluate(theme) == system
+    for name in (other, "auto", system):  # the first press of a later visit, too
+        await page.locator("#theme").click()
+        await expect(page.locator("#theme")).to_have_attribute("aria-label", f"Theme: {name}")
     await page.locator("#theme").click()
-    assert await page.evaluate(theme) == "light dark"
+    await page.reload()
+    await page.locator("#theme").click()
+    await expect(page.locator("#theme")).to_have_attribute("aria-label", f"Theme: {system}")
