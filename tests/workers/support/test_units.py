@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support import weakest_claim
 from workers.support.evidence import Evidence, Found
 
 NOTES = """# Night watch
@@ -95,3 +96,28 @@ def test_how_many_is_answered_by_none() -> None:
     assert found(question, "Each pitch may have at most two dogs.", text).denied
     assert not found(question, "Visitors may not bring dogs.", text).denied
     assert not found("How many dogs may a pitch have?", "Each pitch may have at most two dogs.", text).denied
+
+
+WORMS = "# § 5 Gesundheit\n\nNeue Pferde stehen 10 Tage allein. Die Entwurmung der Pferde erfolgt viermal im Jahr."
+MEDICINE = "# Care\n\nThe medicine is given twice a day. It costs 3 euros a day."
+HAY = "# Hooi\n\nDe paarden krijgen driemaal per dag hooi. Het kost 2 euro per dag."
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "passage", "stated"),
+    [
+        ("Wie oft werden die Pferde entwurmt?", "Die Pferde werden 4 Mal im Jahr entwurmt.", WORMS, True),
+        ("Wie oft werden die Pferde entwurmt?", "Vier Mal im Jahr.", WORMS, True),
+        ("Wie oft werden die Pferde entwurmt?", "4x im Jahr.", WORMS, True),
+        ("Wie oft werden die Pferde entwurmt?", "Die Pferde werden 5 Mal entwurmt.", WORMS, False),
+        ("How often is the medicine given?", "Two times a day.", MEDICINE, True),
+        ("How often is the medicine given?", "The medicine is given twice a day.", MEDICINE, True),
+        ("How often is the medicine given?", "Three times a day.", MEDICINE, False),
+        ("Hoe vaak krijgen de paarden hooi?", "De paarden krijgen drie keer per dag hooi.", HAY, True),
+        ("Hoe vaak krijgen de paarden hooi?", "De paarden krijgen 2 keer per dag hooi.", HAY, False),
+    ],
+)
+def test_how_often_is_written_in_several_ways(question: str, answer: str, passage: str, stated: bool) -> None:
+    judged = weakest_claim.found(question, answer, passage)
+    assert not (stated and judged.denied)
+    assert judged.evidence > 0.4 if stated else judged.evidence < 0.2

@@ -66,11 +66,21 @@ _NOT_FRENCH = frozenset(_NOT_FRENCH_IN_LINES.split())
 """Words that French has not; there "pas" is "not", mostly behind "ne", and here it is "not before"."""
 _NON = re.compile(r"\b(non|nicht|niet)-(?=\w)", re.IGNORECASE)
 
+_TIMES = re.compile(
+    r"\b(\d+|two|three|four|five|six|seven|eight|nine|ten|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf"
+    r"|twee|drie|vijf|zes|zeven|negen|tien|dos|tres|cuatro|cinco)(?:-?(?:mal|maal)"
+    r"|\s+(?:times|mal|keer|maal|veces)|\s?x(?= (?:a|per|pro|im|in|every|täglich|wöchentlich|jährlich|daags)\b))\b",
+    re.IGNORECASE,
+)
+"""How often; not "once", "einmal" and "eenmaal", which are also "some day"."""
+_TWICE = re.compile(r"\btwice\b", re.IGNORECASE)
+
 
 def words_of(text: str) -> list[str]:
     """The words of a text as `retriever.words.split` gives them; non-member is one, which denies nothing, German
-    "noch" is left out, and a letter that names something is in bold: oven 𝐁."""
-    words = split(_NON.sub(r"\1", with_names(text)))
+    "noch" is left out, a letter that names something is in bold: oven 𝐁, and "twice", "3 times" and "driemaal" are a
+    number and `mal`."""
+    words = split(_TIMES.sub(r"\1 mal", _TWICE.sub("two mal", _NON.sub(r"\1", with_names(text)))))
     if "noch" in words and _DUTCH.isdisjoint(words):
         return [word for word in words if word != "noch"]
     return words

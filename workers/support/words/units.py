@@ -37,7 +37,10 @@ _UNITS_IN_LINES = """
     litre litres liter liters litros
     ampere amperes amp amps
     degree degrees grad graden
+    mal
 """
+OFTEN = "mal"
+"""As `words_of` has how often something is; nothing else is counted without that word."""
 _GROUPS = {word: line.split()[0] for line in _UNITS_IN_LINES.strip().splitlines() for word in line.split()}
 _LENGTHS = frozenset(("metre", "kilometre", "centimetre"))
 _OF_LENGTH = frozenset(("deep", "tall", "wide", "broad", "tief", "breit", "diep", "breed"))
@@ -196,6 +199,8 @@ def counts_another(said: Sequence[str], there: Sequence[str], asked: Sequence[st
         here = [after for one, after in counted(there) if not forms([one]).isdisjoint(forms([number]))]
         units = [_GROUPS.get(after[0]) if after else None for after in here]
         if here and all(other is not None and other != unit for other in units):
+            return True
+        if unit == OFTEN and here and all(after and other != unit for after, other in zip(here, units, strict=True)):
             return True
         claimed = set(content(behind[:1]))
         if (
