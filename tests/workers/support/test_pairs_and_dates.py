@@ -20,6 +20,10 @@ PRICES = (
     "| Private lesson | 48 | 44 |\n\n# Tickets\n\n| Item | Price (EUR) | Validity |\n| --- | --- | --- |\n"
     "| Ten-ticket group lessons children | 198 | 6 months |"
 )
+STAFF = (
+    "# Stundenplan\n\n| Tag | Stunde | Reitlehrer | Ort |\n| --- | --- | --- | --- |\n"
+    "| Mittwoch | Dressur Erwachsene | Sanne de Vries | große Halle |\n| Freitag | Anfänger | Jonas Pohl | kleine Halle |"
+)
 BUDGET = (
     "# Schulpferde\n\nSanne sieht sich am 21. März zwei Ponys an. Das Budget beträgt höchstens 6.500 Euro.\n\n"
     "# Fest\n\nGeplant sind Ponyreiten (3 Euro je Runde) und Kuchen."
@@ -32,7 +36,9 @@ WRONG = [
     ("What does the second shift do?", "The second shift opens the barn.", SHIFTS),
     ("Wann ist Springen für Jugendliche?", "Springen für Jugendliche ist am 17. April.", TABLE),
     ("How much is a group lesson for a child?", "A group lesson for a child is 198 EUR.", PRICES),
-]
+    ("Wer unterrichtet Dressur Erwachsene am Mittwoch, und wo?",
+     "Die Reitlehrkraft unterrichtet Dressur Erwachsene am Mittwoch in der große Halle.", STAFF),
+]  # fmt: skip
 RIGHT = [
     ("Wer leitet die zweite Woche?", "Sanne leitet die zweite Woche.", WEEKS),
     ("Wer leitet die erste Woche?", "Jonas leitet die erste Woche.", WEEKS),
@@ -45,6 +51,8 @@ RIGHT = [
     ("Wann ist die Prüfung?", "Die Prüfung ist am 17. April 2026.", NUMBERS),
     ("Wann endet das Fest?", "Das Fest endet am 17. Juli.", NUMBERS),
     ("How much is a group lesson for a child?", "A group lesson for a child is 22 EUR.", PRICES),
+    ("Wer unterrichtet Dressur Erwachsene am Mittwoch?", "Reitlehrer ist Sanne de Vries.", STAFF),
+    ("Wer unterrichtet Dressur Erwachsene am Mittwoch?", "Sanne de Vries unterrichtet in der große Halle.", STAFF),
     ("How much is a ten-ticket for group lessons for children?",
      "A ten-ticket for group lessons for children costs 198 EUR.", PRICES),
     ("Wie hoch ist das Budget für das neue Pony?",

@@ -13,7 +13,7 @@ from workers.support.passages.rows import Row
 from workers.support.question import Question
 from workers.support.rules.other_values import is_valued_elsewhere
 from workers.support.statement import Statement
-from workers.support.words.asking import wants_reason
+from workers.support.words.asking import wants_person, wants_reason
 from workers.support.words.polarity import negations
 from workers.support.words.units import measured
 from workers.support.words.word_forms import near
@@ -50,6 +50,8 @@ class RowDenials:
             if self._is_priced_for_others(words, row):
                 return True
             if row.identifies(measured(claim.said)) or self._is_of_a_lesser_row(words, statement):
+                return True
+            if not claim.verdict and self._names_the_column(words, row):
                 return True
             if self._is_of_a_sibling(words, statement) or self._is_of_a_special_row(words, statement):
                 return True
@@ -121,6 +123,18 @@ class RowDenials:
             for axis in (one.row.labels, one.row.above[1:])
             for cell in axis
         )
+
+    def _names_the_column(self, words: Sequence[str], row: Row) -> bool:
+        """Whether it was asked who, and a claim has what stands above the row's cell in place of the cell: "The
+        instructor teaches …" below `Instructor`, of `Sanne`."""
+        asked = self._question
+        if not wants_person(asked.words, asked.vocabulary.language):
+            return False
+        own = frozenset(word for word in words if word not in asked.asked)
+        named = [
+            n for n, above in enumerate(row.above[: len(row.cells)]) if n and any(near(word, own) for word in above)
+        ]
+        return bool(named) and all(row.cells[n] and row.cells[n].isdisjoint(own) for n in named)
 
     def _is_of_a_special_row(self, words: Sequence[str], statement: Statement) -> bool:
         """Whether a claim has a number of a row whose head has more than was asked or said, and another row is headed

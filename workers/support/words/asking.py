@@ -15,6 +15,12 @@ _REASONS_IN_LINES = """
 """
 _REASONS = frozenset(_REASONS_IN_LINES.split())
 IF = frozenset(("if", "unless", "wenn", "falls", "sofern", "als", "mits", "tenzij", "si"))
+_WHO = frozenset(("who", "whom", "whose", "wer", "wen", "wem", "wessen", "quién", "quiénes", "qui"))
+
+
+def wants_person(question: Sequence[str], language: str) -> bool:
+    """Whether a question asks who; of its words. Dutch "wie" is German for how."""
+    return not _WHO.isdisjoint(question[:2]) or (language == "nl" and "wie" in question[:2])
 
 
 def wants_reason(question: Sequence[str]) -> bool:
