@@ -22,7 +22,8 @@ PRICES = (
 )
 STAFF = (
     "# Stundenplan\n\n| Tag | Stunde | Reitlehrer | Ort |\n| --- | --- | --- | --- |\n"
-    "| Mittwoch | Dressur Erwachsene | Sanne de Vries | große Halle |\n| Freitag | Anfänger | Jonas Pohl | kleine Halle |"
+    "| Mittwoch | Dressur Erwachsene | Sanne de Vries | große Halle |\n"
+    "| Freitag | Anfänger | Jonas Pohl | kleine Halle |"
 )
 BUDGET = (
     "# Schulpferde\n\nSanne sieht sich am 21. März zwei Ponys an. Das Budget beträgt höchstens 6.500 Euro.\n\n"
