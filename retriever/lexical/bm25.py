@@ -37,8 +37,8 @@ LEANING = 5
 """As how many more chunks of a language all chunks count, where the share of those that have a word is estimated."""
 PART_SHARE = 0.5
 """A part of a compound word counts as much of a word of the question."""
-JOINED_SHARE = 2.0
-"""A compound of two words of the question counts as both."""
+JOINED_SHARE = 0.5
+"""A compound of two words of the question counts as much of one: it may mean something else."""
 
 
 @dataclass(frozen=True, slots=True)

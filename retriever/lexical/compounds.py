@@ -63,13 +63,14 @@ def joined(lexicon: Lexicon, words: Sequence[str], spoken: Sequence[str]) -> lis
     spoken = [language for language in spoken if language in JOINING]
     long = [word for word in words if word.isalpha() and LEAST <= len(word) <= MOST]
     pairs = [pair for one in pairwise(long) for pair in (one, one[::-1])]
+    ends = {(word, language): _ends(word, language) for word in long for language in spoken}
     made = dict.fromkeys(
         f"{language}:{begin}{link}{end}"
         for first, end_of in pairs
         for language in spoken
         for begin in _begins(first)
         for link in LINKS
-        for end in _ends(end_of, language)
+        for end in ends[end_of, language]
     )
     asked = {term(word, language) for word in words for language in spoken}
     wanted = [key for key in made if key not in asked][:MOST_TERMS]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 from workers.support.claim import Claim
 from workers.support.contradiction import Contradictions, repeats
@@ -30,7 +31,8 @@ from workers.support.times import is_of_every_month, is_of_other_times, is_of_ti
 from workers.support.weights import Weights
 from workers.support.words.asking import gives_reason, wants_reason
 from workers.support.words.days import days_in, names_days_otherwise
-from workers.support.words.months import Date, dates_in, is_dated, spans_in
+from workers.support.words.months import dates_in, spans_in
+from workers.support.words.months import invented as dates_nowhere
 from workers.support.words.numbers import others, usual_form
 from workers.support.words.polarity import words_of
 from workers.support.words.states import says_no
@@ -47,7 +49,8 @@ ELSEWHERE = 0.5
 """What is left of a sentence without a name such as P1 that was asked for, and that others have."""
 TITLE = 60
 """A shorter line without a point at its end, a figure, or a sign of a list or a table, may be a heading."""
-_DATE = re.compile(r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4}")
+_DATE = re.compile(r"[0-3]?\d\.[01]?\d\.((?:19|20)\d\d)")
+"""A word that is a date, and its year."""
 _NUMBERING = re.compile(r"^\d+(?:\.\d+)*[.)]?\s+")
 _LINK = re.compile(r"(?:[-*•]\s+)?\[[^\]]*\]\([^)]*\)\W*")
 """A line that is nothing else, as in a table of contents."""
@@ -105,10 +108,8 @@ class Evidence:
         all_days = any(map(names_days_otherwise, shown)) or not any(map(days_in, (*passages, *titles)))
         self._shown_days = frozenset(range(7)) if all_days else frozenset().union(*map(days_in, shown))
         words = [word for text in shown for word in words_of(text)]
-        self._shown_words = [
-            *words,
-            *(part for word in words if _DATE.fullmatch(word) for part in re.split(r"\D", word)),
-        ]
+        self._shown_words = [*words, *(match[1] for match in map(_DATE.fullmatch, words) if match)]
+        self._shown = [f"{title}\n{text}" for text, title in zip_longest(passages, titles, fillvalue="")]
 
     def of(self, claim: str) -> Found:
         """The sentence with the most evidence for a claim; of equals the first one, of the best passage.
@@ -139,10 +140,6 @@ class Evidence:
         """Share of what was asked that a text has, by weight; of an answer that repeats none of the question, 0."""
         words = frozenset(self._question.vocabulary.content(words_of(text)))
         return self._weights.of_question(words, self._question.sought)
-
-    def _may_be_shown(self, date: Date) -> bool:
-        """Whether a sentence, or a row, may name a date."""
-        return any(is_dated(one.text, date, one.above) for one in self._statements)
 
     def _nearness(self, statement: Statement) -> float:
         inside, both = (
@@ -196,9 +193,12 @@ class Evidence:
         told = [word for word in told if not (claim.verdict and word in asked.vocabulary.pricing)]
         if claim.verdict:  # a no may name another number than the one that was asked about
             told += [name for name in asked.names if claim.verdict == "yes" or not name[0].isdigit()]
-        invented = any(word[0].isdigit() for word in others(claim.said, self._shown_words))
+        dates = dates_in(text)
+        nowhere = dates_nowhere(text, self._shown, asked.dates) if dates else frozenset()
+        days = {f"{date.day}" for date in dates - nowhere}  # "17 April" of 17.04.2026
+        unknown = others([word for word in claim.said if word not in days], self._shown_words)
+        invented = bool(nowhere) or any(word[0].isdigit() for word in unknown)
         invented = invented or not (claim.negations or says_no(claim.said) or days_in(text) <= self._shown_days)
-        invented = invented or not all(map(self._may_be_shown, dates_in(text) - asked.dates))
         best: tuple[Found, frozenset[str]] = Found(denied=invented), frozenset()
         best_rank = False, 0.0, False
         if not words or text.rstrip().endswith(("?", "？")):

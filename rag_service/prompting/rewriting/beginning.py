@@ -93,6 +93,12 @@ _ASKS_IN_LINES = """
     tell show explain list give please thanks thank sag sagen zeig zeige erkläre nenne bitte danke geef noem vertel leg
     bedankt dank dis explique montre merci dime explica muestra gracias
     """
+_SIDES_IN_LINES = """
+    before after during vor nach während voor na tijdens avant après pendant antes después durante
+    with without mit ohne met zonder avec sans con sin
+"""
+_SIDES = [frozenset(line.split()) for line in _SIDES_IN_LINES.strip().splitlines()]
+"""Prepositions that take each other's place."""
 ASKS = _VERBS.union(_ASKS_IN_LINES.split())
 """Words with which a follow-up asks something itself, or asks for something else than an answer."""
 _NOTHING = re.compile(
@@ -179,8 +185,8 @@ def other_side(question: str, past: Sequence[str]) -> str | None:
     own[:1] = [word.lower() for word in own[:1]]
     said = [word.casefold() for word in own[1:]] if place else []
     for n, word in enumerate(words if said else ()):
-        at, behind = _PLACE.match(f"{word} "), words[n + 1 : n + len(own)]
-        if n and at and _bare(word) != _bare(own[0]) and [one.casefold() for one in behind] == said:
+        behind = [one.casefold() for one in words[n + 1 : n + len(own)]]
+        if n and word != own[0] and behind == said and any({word, own[0]} <= sides for sides in _SIDES):
             return f"{' '.join([*words[:n], *own, *words[n + len(own) :]])}?"
     return None
 

@@ -15,7 +15,7 @@ _QUESTION = re.compile(r"(?<=[?？])\s*(?=\w)")
 _THERE_IS = re.compile(r"\b(is|zijn|was|waren|komt|komen|kan|zit) er\b", re.IGNORECASE)
 """Dutch; the German pronoun is written the same."""
 _ASKING_IN_LINES = """
-    cost costs last lasts take takes work works cover covers pay pays
+    cost costs last lasts take takes work works cover covers pay pays long time open opens close closes lange lang laat
     macht machen kostet kosten dauert dauern beginnt endet liegt zahlt
     doet doen kost duurt duren begint eindigt ligt betaalt
     fait coûte coûtent dure commence finit hace cuesta cuestan dura empieza termina

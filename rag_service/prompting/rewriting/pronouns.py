@@ -58,6 +58,7 @@ _GERMAN_IT = re.compile(
     re.IGNORECASE,
 )
 """Where `es` does not stand for nothing."""
+_CLAUSE_ENDS = re.compile(r"\W*$|\s+(?:und|oder|en|of|and|or)\b", re.IGNORECASE)
 _LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)
 _THAT = re.compile(
     r"\b(?:is|was|does|did) (?P<it>that)(?=\s+(?:for|in|with|per|on|at|by|from|than|to)\b)", re.IGNORECASE
@@ -91,6 +92,8 @@ def means_itself(before: str, pronoun: str) -> bool:
 
 
 def points_back(question: str) -> bool:
-    """Whether a question has a pronoun for something that it does not name itself."""
-    found = pointing(question)
-    return bool(found) and not means_itself(question[: found[0].start("it")], found[0]["it"])
+    """Whether a question has a pronoun for something that it does not name itself, at the end of a clause."""
+    return any(
+        _CLAUSE_ENDS.match(question, one.end("it")) and not means_itself(question[: one.start("it")], one["it"])
+        for one in pointing(question)
+    )

@@ -32,6 +32,12 @@ RIGHT = [
     ("How long is the notice after the probation period?", "Afterwards it is three months.", STAFF),
     ("How long is the notice during the probation period?", "The notice is two weeks.", STAFF),
     ("Wat is de opzegtermijn na de proefmaand?", "Daarna is de opzegtermijn 2 maanden.", DUTCH),
+    ("Wann fährt der Bus nach Köln?", "Um 8:15 Uhr.",
+     "Der Bus Richtung Köln fährt um 8:15 Uhr ab. Danach hält er um 9:30 Uhr in Bonn."),
+    ("How long after delivery can I return goods?", "14 days",
+     "From delivery, you have 14 days to return goods. Afterwards, exchanges only are possible for 30 days."),
+    ("When is the talk after the break?", "The talk is at 11:30.",
+     "The break is at 11:00 and the talk at 11:30. Then there is lunch at 13:00."),
     ("How long do the children ride after the lunch break?", "They ride for 2 hours.", MEAL),
 ]  # fmt: skip
 

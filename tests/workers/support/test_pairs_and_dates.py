@@ -32,9 +32,7 @@ BUDGET = (
 
 WRONG = [
     ("Wer leitet die zweite Woche?", "Jonas leitet die zweite Woche.", WEEKS),
-    ("Leitet Jonas die zweite Woche?", "Ja, Jonas leitet die zweite Woche.", WEEKS),
     ("Wie leidt week 2?", "Jonas Pohl leidt week 2.", KAMP),
-    ("What does the second shift do?", "The second shift opens the barn.", SHIFTS),
     ("Wann ist Springen für Jugendliche?", "Springen für Jugendliche ist am 17. April.", TABLE),
     ("How much is a group lesson for a child?", "A group lesson for a child is 198 EUR.", PRICES),
     ("Wer unterrichtet Dressur Erwachsene am Mittwoch, und wo?",
@@ -49,6 +47,26 @@ RIGHT = [
     ("What does the second shift do?", "The second shift feeds the horses.", SHIFTS),
     ("Wann ist die Stallversammlung?", "Die Stallversammlung ist am 12. April.", TABLE),
     ("When is jumping?", "Jumping is on 17 April.", DAYS),
+    ("When is the deadline?", "The deadline is 17 April 2026.", "The deadline is 17 Apr 2026."),
+    ("When is the concert in April?", "On 17 April.",
+     "| Event | April | May |\n| --- | --- | --- |\n| Concert | 17 | 22 |\n| Reading | 3 | 8 |\n"),
+    ("When is the concert?", "The concert is on 17 May.", "## May 2026\n\nThe concert is on Friday the 17th at 8.\n"),
+    ("When does the exhibition open?", "The exhibition opens on 3 July.",
+     "The exhibition runs in July. It opens on the 3rd at 10:00 and closes on the 27th."),
+    ("When do the holidays begin?", "They begin on 12 October.", "Holidays: 12.-23.10."),
+    ("Who may vote?", "All members over 18 may vote.", "Members above 18 can vote."),
+    ("When does the first class have lunch?", "At noon.",
+     "Children of the first and second class have lunch at noon."),
+    ("Wer trainiert Gruppe 1?", "Frau Meier.", "Frau Meier trainiert Gruppe 1 und Gruppe 2 in der Halle."),
+    ("Who teaches the second class?", "Anna",
+     "Anna teaches the first class, and also the second class on Fridays, Ben the third."),
+    ("Where is the first aid kit?", "In the kitchen on the second floor.",
+     "The first aid kit is checked every month and hangs in the kitchen on the second floor."),
+    ("How much is a single ticket for adults on Saturday?", "7.50",
+     "| Ticket | Adult | Child |\n|---|---|---|\n| Single ticket | 6.50 | 3.50 |\n| Single ticket, weekend | 7.50 | 4 |\n"),
+    ("What is the cheapest day ticket?", "€9",
+     "| Ticket | Price |\n|---|---|\n| Day ticket | €18 |\n| Day ticket (children) | €9 |\n| Week ticket | €60 |\n"),
+    ("What is the second week " + "9" * 5000 + "?", "Sanne", KAMP),
     ("Wann ist die Prüfung?", "Die Prüfung ist am 17. April 2026.", NUMBERS),
     ("Wann endet das Fest?", "Das Fest endet am 17. Juli.", NUMBERS),
     ("How much is a group lesson for a child?", "A group lesson for a child is 22 EUR.", PRICES),
@@ -63,6 +81,18 @@ RIGHT = [
 
 @pytest.mark.parametrize(("question", "answer", "passage"), WRONG)
 def test_what_is_told_of_another_is_denied(question: str, answer: str, passage: str) -> None:
+    assert found(question, answer, passage).denied
+
+
+INVENTED = [
+    ("How many rooms does the hotel have?", "It has 17 rooms.",
+     "The hotel was opened on 17.04.1988. It has many rooms."),
+    ("Which version was released in April?", "Version 17.", "Version 4.2.17 was released in April."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("question", "answer", "passage"), INVENTED)
+def test_parts_of_a_date_are_no_other_numbers(question: str, answer: str, passage: str) -> None:
     assert found(question, answer, passage).denied
 
 

@@ -18,10 +18,15 @@ from workers.support.words.word_forms import near
 
 _WORD = r"[^\W\d_][\w-]*"
 _AFTER = re.compile(
+    r"(?<!\blong )(?<!\bsoon )(?<!\bdays )(?<!\btage )(?<!\blange )(?<!\bkurz )(?<!\blang )(?<!\bdagen )"
     r"\b(?:after|following|nach|na|después de|tras|après)\s+"
     rf"(?:(?:the|a|an|my|your|der|dem|den|die|das|einer|einem|de|het|een|el|la|los|las|le|les)\s+)?({_WORD}(?:\s+{_WORD})?)",
     re.IGNORECASE,
 )
+_PERIOD = re.compile(
+    r"probe|probation|trial|period|phase|proef|frist|garantie|guarantee|warranty|zeit$|tijd$", re.IGNORECASE
+)
+"""Of what lasts for some time; not of places, nor of what happens once."""
 _AFTERWARDS = re.compile(
     r"\W*(?:after(?:wards| (?:that|this|it|then))|thereafter|from then on|then\b(?! again)|danach|anschließend|ab dann"
     r"|nach (?:dieser|diesem) |daarna|nadien|vanaf dan|vervolgens|después\b(?! de)|ensuite|par la suite)",
@@ -34,6 +39,8 @@ def is_before(claim: Claim, statement: Statement, around: Sequence[Statement], q
     has others for "afterwards"."""
     own = forms(claim.said) - forms(question.words)
     if not own or statement.row is not None or not (after := _AFTER.findall(question.text)):
+        return False
+    if not all(_PERIOD.search(said) for said in after):
         return False
     if _AFTER.search(statement.text) or not all(
         any(near(word, statement.words) for word in question.vocabulary.of(said)) for said in after

@@ -13,6 +13,7 @@ from itertools import pairwise
 from workers.support.claim import Claim
 from workers.support.question import Question
 from workers.support.statement import Statement
+from workers.support.words.asking import wants_person
 from workers.support.words.polarity import negations, words_of
 from workers.support.words.word_forms import near
 
@@ -26,33 +27,36 @@ _NTH_IN_LINES = """
 """
 _NTH = {word: n for line in _NTH_IN_LINES.strip().splitlines() for n, word in enumerate(line.split(), 1)}
 _NTH |= {f"{word}{end}": n for word, n in _NTH.items() if word.endswith("te") for end in "nrsm"}
-MOST = 20
-"""Greatest number behind a noun that tells things apart: week 2, hall 3."""
 SHORTEST = 4
-"""Letters of such a noun."""
+"""Letters of a noun before a number that tells things apart, and more than that number has: week 2, hall 3."""
 
 
 def is_paired_otherwise(claim: Claim, statement: Statement, question: Question) -> bool:
-    """Whether what a claim says stands in a part about another number of what was asked, and not in the part about that
-    number, which says something else."""
-    asked = _tells(question.words)
+    """Whether somebody whom a claim names stands in a part about another number of what was asked, and not in the part
+    about that number, which names somebody else before it."""
+    asked, language = _tells(question.words), question.vocabulary.language
     if statement.row is not None or claim.negations or negations(question.words) or len(asked) != 1:
         return False
+    if claim.verdict or not wants_person(question.words, language):
+        return False
     parts = [words for part in _PARTS.split(statement.text) if (words := words_of(part))]
-    told = [(_tells(words), _content(words, question)) for words in parts]
-    here = frozenset[str]().union(*(words for tells, words in told if asked & tells))
-    others = [words for tells, words in told if tells and not asked & tells and _kinds(tells) == _kinds(asked)]
+    here = [words for words in parts if asked & _tells(words)]
+    others = [words for words in parts if words not in here and _kinds(_tells(words)) & _kinds(asked)]
     known, said = _content(question.words, question), _content(claim.said, question)
-    if claim.verdict == "yes":
-        own = {word for word in known if not near(word, here)}
-    else:
-        own = {word for word in said if not near(word, known)}
+    own = [word for word in said if not near(word, known)]
+    before = frozenset[str]().union(*(_content(words[: _place(words)], question) for words in here))
+    elsewhere = frozenset[str]().union(*(_content(words, question) for words in others))
     return (
-        any(not near(word, known | said) for word in here)
+        any(not near(word, known | said) for word in before)
         and bool(own)
-        and all(any(near(word, words) for words in others) for word in own)
-        and not any(near(word, here) for word in own)
+        and all(near(word, elsewhere) for word in own)
+        and not any(near(word, _content(words, question)) for word in own for words in here)
     )
+
+
+def _place(words: Sequence[str]) -> int:
+    """Where the first number stands that tells things apart."""
+    return next((n for n, word in enumerate(words) if word in _NTH or word.isdecimal()), 0)
 
 
 def _content(words: Sequence[str], question: Question) -> frozenset[str]:
@@ -65,7 +69,7 @@ def _tells(words: Sequence[str]) -> set[tuple[str, int]]:
     """The numbers that tell things apart: ("", 2) of "the second week", ("week", 2) of "week 2"."""
     found = {("", _NTH[word]) for word in words if word in _NTH}
     for before, word in pairwise(words):
-        if word.isdecimal() and int(word) <= MOST and before.isalpha() and len(before) >= SHORTEST:
+        if before.isalpha() and len(before) >= SHORTEST and len(word) < SHORTEST and word.isdecimal():
             found.add((before, int(word)))
     return found
 

@@ -137,19 +137,21 @@ class RowDenials:
         return bool(named) and all(row.cells[n] and row.cells[n].isdisjoint(own) for n in named)
 
     def _is_of_a_special_row(self, words: Sequence[str], statement: Statement) -> bool:
-        """Whether a claim has a number of a row whose head has more than was asked or said, and another row is headed
-        by what was asked alone: "Ten-ticket group lessons", of a group lesson."""
+        """Whether a claim has a number of a row whose head has more than was asked or said, and another row, with what
+        stands above it, has just what was asked: "Ten-ticket group lessons", of a group lesson."""
         row, asked = statement.row, self._question
         if row is None or asked.numbers or asked.double:
             return False
         numbers = {word for word in words if word[0].isdigit() and word not in asked.asked}
         known = asked.asked.union(words)
+        wanted = [word for word in asked.content if word not in asked.vocabulary.pricing]
         if not numbers or all(near(word, known) for word in row.cells[0] if not word[0].isdigit()):
             return False
         return any(
             bool(head := one.row.cells[0])
             and head <= asked.asked
             and all(near(word, row.cells[0]) for word in head)
+            and all(near(word, one.above.union(head, *one.row.above)) for word in wanted)
             and any(word[0].isdigit() for word in one.words)
             and numbers.isdisjoint(one.words)
             for one in self._statements

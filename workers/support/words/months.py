@@ -39,7 +39,7 @@ _DATE = re.compile(
 _ON = re.compile(r"\b(?:on|by|from|to|until|till|since|before|after)\s*$")
 """Before "May 4", which begins "May 4 people …?" elsewhere."""
 LAST_DAY = 31
-STEM = 4
+STEM = 3
 """Letters of a month's name that tell it."""
 
 
@@ -100,18 +100,24 @@ def has_all(text: str, dates: frozenset[Date]) -> bool:
     return any(all(_is_between(date, *ends) for date in dates) for ends in _ends_in(text))
 
 
-def is_dated(text: str, date: Date, above: Iterable[str] = ()) -> bool:
-    """Whether a text may name a date: it has the day and the month, or both as numbers: 17.4., 2026-04-17.
+def invented(text: str, there: Iterable[str], asked: frozenset[Date]) -> frozenset[Date]:
+    """The dates of a claim that no passage can have: none has the day, which is no time of day, and the month.
 
     Args:
-        above: stems of words above it, which may name the month.
+        there: the passages with what stands above them.
+        asked: dates of the question.
     """
-    day, month = (rf"(?<!\d)0?{number}(?!\d)" for number in (date.day, date.month))
-    plain, names = text.casefold(), [word for word, number in MONTHS.items() if number == date.month]
-    named = any(name in plain for name in names) or any(word[:STEM] == name[:STEM] for word in above for name in names)
-    if named and re.search(day, plain):
-        return True
-    return re.search(rf"{day}[./-]\s?{month}|{month}[./-]\s?{day}", plain) is not None
+    plain = text if re.search(r"\bMay\b", text) else re.sub(r"\bmay\b", " ", text)  # "over 18 may vote"
+    return frozenset(one for one in dates_in(plain) - asked if not any(_may_have(passage, one) for passage in there))
+
+
+def _may_have(text: str, date: Date) -> bool:
+    plain = text.casefold()
+    names = [name[:STEM] for name, number in MONTHS.items() if number == date.month]
+    month = rf"\b(?:{'|'.join(names)})|\d\W{{0,3}}0?{date.month}(?!\d)|(?<!\d)0?{date.month}\W{{0,3}}\d|{date.month}月"
+    day = rf"(?<!\d)(?<!\d[:.])0?{date.day}(?!\d|:\d|\.\d\d\b(?!\.)|\s*(?:uhr|uur|h|am|pm)\b)"
+    dotted = rf"(?<!\d)0?{date.day}\W{{1,3}}0?{date.month}(?!\d)|(?<!\d)0?{date.month}\W{{1,3}}0?{date.day}(?!\d)"
+    return bool((re.search(day, plain) and re.search(month, plain)) or re.search(dotted, plain))
 
 
 def _ends_in(text: str) -> list[tuple[Date, Date]]:
