@@ -8,6 +8,7 @@ import { byId, button, el, problemBox } from "../dom.js";
 import { described, kindName, placeOf } from "./provenance.js";
 import { t } from "../language.js";
 
+const ABOVE = 8; // pixels above a card that is scrolled to
 const wide = matchMedia("(min-width: 66rem)");
 
 export class Sources {
@@ -38,9 +39,11 @@ export class Sources {
     this._closing = false;
   }
 
-  /** Shows the passages of an answer, without marks. Neither opens nor closes the sheet. */
-  list(passages, collection) {
+  /** Shows the passages of an answer, without marks, from one on. Neither opens nor closes the sheet. */
+  list(passages, collection, first = 0) {
     this._draw(passages, collection, null, null);
+    const card = this._list.children[first];
+    this._list.scrollTop = first && card ? card.offsetTop - ABOVE : 0;
   }
 
   /** Shows the passages of an answer as they are by now, if it is these that are shown. @param before as they were. */
@@ -83,7 +86,7 @@ export class Sources {
     const room = this._list.clientHeight;
     const top = target.getBoundingClientRect().top - this._list.getBoundingClientRect().top + this._list.scrollTop;
     const head = active.offsetTop;
-    this._list.scrollTop = top - head < room * 0.6 ? head - 8 : top - room * 0.35;
+    this._list.scrollTop = top - head < room * 0.6 ? head - ABOVE : top - room * 0.35;
   }
 
   _card(passage, index, passages, collection, mark) {

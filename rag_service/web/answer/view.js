@@ -225,11 +225,11 @@ export class AnswerView {
       this._sourced ? this._legend(passages, kinds, answer) : null);
     this.meter.tell(answer);
     if (!this.secondary) {
-      this._sources.list(answer.passages, this.collection);
-      const cited = passages.filter(([, isCited]) => isCited).length;
-      const sources = count(cited, "{n} source", "{n} sources");
+      const cited = passages.filter(([, isCited]) => isCited);
+      this._sources.list(answer.passages, this.collection, cited[0]?.[0]);
+      const sources = count(cited.length, "{n} source", "{n} sources");
       announce([warns ? note : null, t("Answer: {answer}", { answer: answer.answer || t("empty") }),
-        cited ? t("It cites {sources}.", { sources }) : null].filter(Boolean).join(" "));
+        cited.length ? t("It cites {sources}.", { sources }) : null].filter(Boolean).join(" "));
     }
   }
 

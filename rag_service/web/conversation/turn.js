@@ -93,8 +93,10 @@ export class Turn {
       const at = answer.token_ids.findIndex((token, index) => token !== plainAnswer.token_ids[index]);
       this._verdict.className = `verdict ${same ? "same" : "different"}`;
       this._verdict.textContent = same
-        ? t("Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.",
-          { n: answer.token_ids.length, steps: answer.speculation.steps, plain: plainAnswer.speculation.steps })
+        ? t(answer.speculation.steps === 1
+          ? "Identical: the same {n} tokens and the same citations, in 1 pass instead of {plain}."
+          : "Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.",
+        { n: answer.token_ids.length, steps: answer.speculation.steps, plain: plainAnswer.speculation.steps })
         : t("They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.",
           { n: at + 1 });
     } catch (error) {

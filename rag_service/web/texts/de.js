@@ -182,6 +182,7 @@ export default {
   "The conversation was erased.": "Das Gespräch wurde gelöscht.",
   "With speculation": "Mit Entwürfen",
   "Plain decoding": "Einfache Dekodierung",
+  "Identical: the same {n} tokens and the same citations, in 1 pass instead of {plain}.": "Gleich: dieselben {n} Tokens und dieselben Belege, in 1 statt {plain} Durchläufen.",
   "Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.": "Gleich: dieselben {n} Tokens und dieselben Belege, in {steps} statt {plain} Durchläufen.",
   "They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.": "Sie unterscheiden sich ab Token {n}: Die zwei wahrscheinlichsten Tokens lagen fast gleichauf. Das kommt bei halber Genauigkeit vor; exact: strict macht es seltener.",
   "Edit": "Ändern",

@@ -182,6 +182,7 @@ export default {
   "The conversation was erased.": "Het gesprek is gewist.",
   "With speculation": "Met concepten",
   "Plain decoding": "Gewoon decoderen",
+  "Identical: the same {n} tokens and the same citations, in 1 pass instead of {plain}.": "Gelijk: dezelfde {n} tokens en dezelfde verwijzingen, in 1 in plaats van {plain} doorgangen.",
   "Identical: the same {n} tokens and the same citations, in {steps} passes instead of {plain}.": "Gelijk: dezelfde {n} tokens en dezelfde verwijzingen, in {steps} in plaats van {plain} doorgangen.",
   "They differ from token {n} on: a near-tie of the two most likely tokens went the other way. This happens in half precision; exact: strict makes it rarer.": "Ze verschillen vanaf token {n}: de twee waarschijnlijkste tokens lagen bijna gelijk. Dat komt voor bij halve precisie; exact: strict maakt het zeldzamer.",
   "Edit": "Wijzigen",

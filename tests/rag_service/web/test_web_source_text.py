@@ -11,6 +11,7 @@ from playwright.async_api import expect
 
 import rag_service
 from retriever.parsing.formats import SUPPORTED, load_file
+from tests.rag_service.web.conftest import BACKUPS, FOLLOW_UP
 
 browsed = pytest.mark.asyncio(loop_scope="session")
 one_engine = pytest.mark.decoder_only("texts of documents do not depend on the engine")
@@ -233,3 +234,21 @@ async def test_a_table_in_a_long_document_keeps_its_height(visit: Any) -> None:
         text,
     )
     assert heights[0] >= heights[1] > 20
+
+
+@browsed
+@one_engine
+async def test_the_panel_begins_at_the_first_source_of_a_new_answer(visit: Any) -> None:
+    """It kept the place to which the last answer's passages had been scrolled."""
+    panel = visit.page.locator("#passages")
+
+    async def above(card: int) -> float:
+        return float(await panel.evaluate("(list, n) => list.children[n].offsetTop - list.scrollTop", card))
+
+    for question in (BACKUPS, FOLLOW_UP):
+        await visit.ask(question)
+        turn = await visit.answered()
+        first = int(await turn.locator(".legend-source .chip").first.inner_text()) - 1
+        assert 0 <= await above(first) <= 20
+        await panel.evaluate("list => { list.scrollTop = list.scrollHeight; }")
+        assert await above(0) < -50
