@@ -9,7 +9,7 @@ from playwright.async_api import expect
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.decoder_only("spans of all kinds are given here"),
+    pytest.mark.decoder_only("the page is the same with every engine"),
 ]
 
 KINDS = ("answer", "edited", "question", "itself", "neural", "store", "instruction", "prediction", "system")

@@ -13,7 +13,7 @@ from playwright.async_api import expect
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.decoder_only("documents do not depend on the engine"),
+    pytest.mark.decoder_only("texts of documents do not depend on the engine"),
 ]
 
 GERMAN = """# Notfallplan der Reitschule

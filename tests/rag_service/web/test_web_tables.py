@@ -11,7 +11,7 @@ from playwright.async_api import expect
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.decoder_only("a table looks the same with every engine"),
+    pytest.mark.decoder_only("the page is the same with every engine"),
 ]
 
 COLUMNS = 9
