@@ -144,7 +144,9 @@ async function showDocument(pressed, card, passage, collection, mark) {
     whole.querySelector("mark")?.scrollIntoView({ block: "center" });
     pressed.remove();
   } catch (error) {
-    pressed.replaceWith(problemBox(asProblem(error)));
+    const problem = asProblem(error);
+    pressed.replaceWith(problem.status === 404
+      ? el("p", { class: "place", role: "status", text: t("The document is no longer there.") }) : problemBox(problem));
   }
 }
 

@@ -94,6 +94,7 @@ export default {
   "from an earlier turn": "aus einer früheren Frage",
   "not read: the model's window was full": "nicht gelesen: das Fenster des Modells war voll",
   "Open the PDF at page {n}": "PDF auf Seite {n} öffnen",
+  "The document is no longer there.": "Das Dokument ist nicht mehr da.",
   "Show the whole document": "Ganzes Dokument zeigen",
   "An earlier answer": "Eine frühere Antwort",
   "The previous version": "Die vorige Fassung",

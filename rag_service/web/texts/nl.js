@@ -94,6 +94,7 @@ export default {
   "from an earlier turn": "uit een eerdere vraag",
   "not read: the model's window was full": "niet gelezen: het venster van het model was vol",
   "Open the PDF at page {n}": "Pdf openen op pagina {n}",
+  "The document is no longer there.": "Het document is er niet meer.",
   "Show the whole document": "Hele document tonen",
   "An earlier answer": "Een eerder antwoord",
   "The previous version": "De vorige versie",

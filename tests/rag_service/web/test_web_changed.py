@@ -105,6 +105,17 @@ async def test_a_change_on_the_page_marks_the_answers_on_it_at_once(pool: Any, t
     await expect(flag).to_be_visible()
 
 
+async def test_the_whole_text_of_a_deleted_document_is_said_to_be_gone(pool: Any) -> None:
+    """The service's words for programs stood there: "Collection 'pool' has no document 'pool.md-5204ead490'; …"."""
+    pool.meant = 404
+    async with httpx.AsyncClient(base_url=pool.url) as client:
+        (listed,) = (await client.get("/v1/collections/pool/documents")).json()["documents"]
+        await client.delete(f"/v1/collections/pool/documents/{listed['document_id']}")
+    await pool.turn(0).get_by_role("button", name="passage").last.click()
+    await pool.page.get_by_role("button", name="Show the whole document").first.click()
+    await expect(pool.page.get_by_text("The document is no longer there.")).to_be_visible()
+
+
 async def test_a_saved_conversation_names_files_as_they_are_called_by_now(pool: Any, tmp_path: Path) -> None:
     """It named documents by their ids: `pool.md-5204ead490`, where pool-v2.md was in its place."""
     page = pool.page
