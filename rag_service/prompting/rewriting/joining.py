@@ -21,7 +21,7 @@ _ASKING_IN_LINES = """
     fait coûte coûtent dure commence finit hace cuesta cuestan dura empieza termina
 """
 _ASKING = frozenset(_ASKING_IN_LINES.split())
-"""Verbs that ask for a price, a time or a person: what they are about is another word."""
+"""Words that ask for a price, a time or a person: what they are about is another word."""
 
 
 def says_little(question: str) -> bool:

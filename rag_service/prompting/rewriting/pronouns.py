@@ -59,6 +59,7 @@ _GERMAN_IT = re.compile(
 )
 """Where `es` does not stand for nothing."""
 _CLAUSE_ENDS = re.compile(r"\W*$|\s+(?:und|oder|en|of|and|or)\b", re.IGNORECASE)
+"""What a pronoun at the end of a clause is followed by."""
 _LAST = re.compile(r"\b(?P<it>there|that)(?=\W*$)", re.IGNORECASE)
 _THAT = re.compile(
     r"\b(?:is|was|does|did) (?P<it>that)(?=\s+(?:for|in|with|per|on|at|by|from|than|to)\b)", re.IGNORECASE
@@ -74,12 +75,15 @@ def pronouns(text: str) -> int:
 def pointing(question: str) -> list[re.Match[str]]:
     """The pronouns of a question that a name can replace, in order, as the groups `it`."""
     text = EXPLETIVE.sub(lambda match: " " * len(match[0]), question)
-    plain = [
+    anywhere = [
         match
         for match in re.finditer(r"(?P<it>\w+)", text)
         if match["it"].casefold() in PRONOUNS - _DETERMINERS and match["it"] not in _POLITE
     ]
-    found = [*plain, *(match for form in (_DUTCH, _GERMAN, _GERMAN_IT, _LAST, _THAT) for match in form.finditer(text))]
+    found = [
+        *anywhere,
+        *(match for form in (_DUTCH, _GERMAN, _GERMAN_IT, _LAST, _THAT) for match in form.finditer(text)),
+    ]
     return sorted({match.start("it"): match for match in found}.values(), key=lambda match: match.start("it"))
 
 

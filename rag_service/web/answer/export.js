@@ -10,14 +10,17 @@ const documentOf = (passage) => `${passage.collection ?? ""}\n${passage.document
 /**
  * The names that the files of cited documents have by now, for `withSources`: a document keeps its id when another file
  * takes its place. Those of deleted documents are missing.
- * @param runs of provenance.js. @param collection of passages that name none.
+ * @param runs of provenance.js. @param collection of passages that name none. @param asked names by path, of other answers
+ * too: a document is read once.
  */
-export async function fileNames(runs, passages, collection) {
+export async function fileNames(runs, passages, collection, asked = new Map()) {
   const cited = new Map(numbered(runs).map(({ passage }) => [documentOf(passages[passage]), passages[passage]]));
   const found = await Promise.all([...cited].map(async ([key, passage]) => {
     const from = passage.collection || collection;
-    const held = from ? await json("GET", documentPath(from, passage.document_id)).catch(() => null) : null;
-    return held ? [[key, held.name]] : [];
+    const path = from ? documentPath(from, passage.document_id) : null;
+    if (path && !asked.has(path)) asked.set(path, json("GET", path).then(({ name }) => name, () => null));
+    const name = path ? await asked.get(path) : null;
+    return name ? [[key, name]] : [];
   }));
   return new Map(found.flat());
 }

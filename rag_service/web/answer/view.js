@@ -56,10 +56,10 @@ export class AnswerView {
     return this.running && this.answerId !== null;
   }
 
-  /** Its text with the numbers of its sources, and these below. */
-  async withSources() {
+  /** Its text with the numbers of its sources, and these below. @param asked as `fileNames` has it. */
+  async withSources(asked) {
     const { runs, passages } = this.text;
-    const text = withSources(runs, passages, await fileNames(runs, passages, this.collection));
+    const text = withSources(runs, passages, await fileNames(runs, passages, this.collection, asked));
     const shown = [this._warning, this._nearest].filter((part) => !part.hidden);
     return [...shown.map((part) => `> ${part.textContent}\n`), text].join(shown.length ? "\n" : "");
   }

@@ -49,7 +49,8 @@ export class Conversation {
 
   /** Offers the conversation as a file of Markdown. */
   async export() {
-    const turns = (await Promise.all(this._turns.map((turn) => turn.shownText()))).filter(Boolean);
+    const asked = new Map(); // names of documents
+    const turns = (await Promise.all(this._turns.map((turn) => turn.shownText(asked)))).filter(Boolean);
     const now = new Date();
     save(fileName(turns[0]?.question ?? "", now), conversationText(turns, now));
   }

@@ -39,10 +39,10 @@ export class Turn {
   }
 
   /** What is shown of it, for a file; null before there is an answer. */
-  async shownText() {
+  async shownText(asked) {
     const version = this.versions[this.shown];
     if (!version?.view.answer) return null;
-    return { question: this.question, instruction: version.instruction, answer: await version.view.withSources() };
+    return { question: this.question, instruction: version.instruction, answer: await version.view.withSources(asked) };
   }
 
   /** Adds a version. @param stored its turn of the session, if it is an earlier one. */

@@ -128,7 +128,12 @@ async def test_a_saved_conversation_names_files_as_they_are_called_by_now(pool: 
         await download.delete()  # Firefox would number the next file of this name
         return text.splitlines()[-1]
 
+    reads: list[str] = []
+    page.on("request", lambda asked: reads.append(asked.url) if "/documents/pool.md" in asked.url else None)
+    await pool.ask(POOL_QUESTION)
+    await pool.answered(1)
     assert await saved() == "* [1] Pool · pool.md"
+    assert len(reads) == 1  # for both answers
     (tmp_path / "pool-v2.md").write_text(POOL + "\nIt closes at nine.\n")
     await page.get_by_role("button", name="Documents", exact=True).click()
     async with page.expect_file_chooser() as choosing:
