@@ -119,7 +119,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
     if dtypes.INT8 in target.integer_formats:
         facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
     if dtypes.INT4 in target.integer_formats:
-        facts += ("int4", block_product.kernel_name())
+        facts += ("int4, in order", block_product.kernel_name())
     facts += ("ahead", AHEAD)
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 

@@ -49,12 +49,15 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         """As `read`, of a matrix that is read in order: memory is asked for what comes `AHEAD` bytes later.
 
         A processor asks by itself only as far as its instructions in flight reach, which are few columns if each is
-        multiplied with several rows. An address behind the matrix does no harm.
+        multiplied with several rows.
         """
-        place = self.at(base, number, size)
+        self.ask(self.at(base, number, size))
+        return self.read(kind, base, number, size, align)
+
+    def ask(self, place: Value) -> None:
+        """Asks memory for what is `AHEAD` bytes behind an address. One behind the matrix does no harm."""
         nothing, data, near = (ir.Constant(I32, number) for number in (0, 1, 3))
         self.instruction("llvm.prefetch.p0", ir.VoidType(), self.at(place, whole(AHEAD), 1), nothing, near, data)
-        return self.load(place, align=align, typ=kind)
 
     def spread(self, value: Value) -> Value:
         """A number in every lane."""

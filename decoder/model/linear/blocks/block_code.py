@@ -15,7 +15,7 @@ from functools import partial
 
 from llvmlite import ir
 
-from decoder.model.linear.blocks.block_matrix import FOUR, group_bytes, head_bytes, pairs_bytes, record_bytes
+from decoder.model.linear.blocks.block_matrix import FOUR, group_bytes, integer_bytes, record_bytes, span_bytes
 from decoder.model.linear.blocks.block_rows import LARGEST, SMALLEST, SPAN
 from decoder.model.linear.blocks.file_blocks import BLOCK, GROUP, MIDDLE
 from decoder.model.linear.machine_code import (
@@ -47,8 +47,10 @@ _POINTERS = frozenset({"source", "integers", "sums", "steps", "matrix", "bias", 
 _WHOLE = 1.5 * 2**23
 """A number that is added to this is rounded to the nearest integer, ties to even, and stands in the lower bits."""
 _WHOLE_BITS = 0x4B400000
-ROWS = 4
-"""Most rows of a tile: the fastest number of 2 to 6. With more, sums leave the registers."""
+ROWS = 3
+"""Most rows of a tile: the fastest number of 2 to 6 for 8 rows and more."""
+_LINE = 64
+"""Bytes that memory gives at once."""
 _HALF_INTS = ir.VectorType(I32, LANES // 2)
 _HALF_BYTES = ir.VectorType(I8, 2 * LANES)
 _SHORTS, _HALF_SHORTS = ir.VectorType(I16, 2 * LANES), ir.VectorType(I16, LANES)
@@ -134,53 +136,45 @@ class _Product:
 
     def _block(self, record: Value, block: Value, rows: list[Value], before: list[Value]) -> list[Value]:
         """Totals with a block's products added, float32, of each row and its vectors."""
-        code = self.code
-        groups = code.at(record, whole(head_bytes(self.kind)), 1)
-        count, steps = SPAN // self.group, [vector(FLOATS, 0.0)] * len(before)
-        totals = self._less(record, block, rows, before) if self.kind == "Q4_K" else before
-        with code.loop(whole(0), whole(BLOCK // SPAN), 1, steps) as (place, values, found):
+        code, count = self.code, len(before)
+        zeros = [vector(FLOATS, 0.0)] * (2 * count if self.kind == "Q4_K" else count)
+        with code.loop(whole(0), whole(BLOCK // SPAN), 1, zeros) as (place, values, found):
+            start = code.at(record, place, span_bytes(self.kind))
             span = code.add(code.mul(block, whole(BLOCK // SPAN)), place)
-            sums, scales = [vector(INTS, 0)] * len(before), []
-            for group in range(count):
-                at = code.at(groups, code.add(code.mul(place, whole(count)), whole(group)), group_bytes(self.kind))
-                scales.append([self._scale(at, part) for part in range(VECTORS)])
-                products = zip(self._group(at, span, group, rows), scales[-1] * len(rows), strict=True)
-                sums = [code.add(total, code.mul(*pair)) for total, pair in zip(sums, products, strict=True)]
-            if self.kind == "Q6_K":
-                sums = self._less_middle(sums, scales, span, rows)
-            found.extend(self._in_steps(sums, span, rows, values))
-        return self._add(found, self._floats(record, 0), totals)
+            found.extend(self._in_steps(self._span(start, span, rows), span, rows, values[:count]))
+            if self.kind == "Q4_K":
+                found.extend(self._in_steps(self._minima(start, span, rows), span, rows, values[count:]))
+        floats = code.at(record, whole(BLOCK // SPAN), span_bytes(self.kind))
+        totals = before
+        if self.kind == "Q4_K":
+            totals = self._add([code.fneg(value) for value in found[count:]], self._floats(floats, 1), before)
+        return self._add(found[:count], self._floats(floats, 0), totals)
 
-    def _less_middle(self, sums: list[Value], scales: list[list[Value]], span: Value, rows: list[Value]) -> list[Value]:
-        """Sums without `MIDDLE` times the scales times the sums of the row's integers."""
-        code, lesser = self.code, [vector(INTS, 0)] * len(sums)
-        low, half = vector(INTS, 0xFFFF), vector(INTS, 16)
-        for number in range(len(scales) // 2):
-            both = zip(*scales[2 * number : 2 * number + 2], strict=True)
-            pairs = [code.bitcast(code.or_(code.and_(one, low), code.shl(other, half)), _SHORTS) for one, other in both]
-            for place, row in enumerate(rows):
-                at = code.mul(code.add(code.mul(row, self.spans), span), whole(len(scales) // 2))
-                row_sums = code.spread(code.read(I32, self.fields["sums"], code.add(at, whole(number)), 4, align=4))
-                for part, pair in enumerate(pairs):
-                    which = place * VECTORS + part
-                    lesser[which] = self._dot_pairs(lesser[which], pair, code.bitcast(row_sums, _SHORTS))
-        return [code.sub(total, code.mul(less, vector(INTS, MIDDLE))) for total, less in zip(sums, lesser, strict=True)]
+    def _span(self, start: Value, span: Value, rows: list[Value]) -> list[Value]:
+        """Sums of a span's products times their scales, of each row and its vectors."""
+        code = self.code
+        zeros = [vector(INTS, 0)] * (len(rows) * VECTORS)
+        with code.loop(whole(0), whole(SPAN // self.group), 1, zeros) as (number, before, found):
+            group = code.add(code.mul(span, whole(SPAN // self.group)), number)
+            integers = code.at(start, number, group_bytes(self.kind))
+            products = self._group(integers, group, rows)
+            scales = self._scales(code.at(integers, whole(integer_bytes(self.kind)), 1))
+            pairs = zip(products, scales * len(rows), before, strict=True)
+            found.extend(code.add(total, code.mul(product, scale)) for product, scale, total in pairs)
+        return found
 
-    def _less(self, record: Value, block: Value, rows: list[Value], before: list[Value]) -> list[Value]:
-        """Totals without what a block's minima take, times sums of the row's integers; a span is a pair of groups."""
-        code, lesser = self.code, [vector(FLOATS, 0.0)] * len(before)
-        for number in range(BLOCK // SPAN):
-            span = code.add(code.mul(block, whole(BLOCK // SPAN)), whole(number))
-            start = code.at(record, whole(number * 2 * OUTPUTS), 1)
-            read = [code.read(_HALF_BYTES, start, whole(part * 2 * LANES), 1, align=32) for part in range(VECTORS)]
-            minima = [code.zext(one, _SHORTS) for one in read]
-            sums: list[Value] = []
-            for row in rows:
-                pair = code.read(I32, self.fields["sums"], code.add(code.mul(row, self.spans), span), 4, align=4)
-                pair = code.bitcast(code.spread(pair), _SHORTS)
-                sums.extend(self._dot_pairs(vector(INTS, 0), minimum, pair) for minimum in minima)
-            lesser = self._in_steps(sums, span, rows, lesser)
-        return self._add([code.fneg(value) for value in lesser], self._floats(record, 2 * OUTPUTS), before)
+    def _minima(self, start: Value, span: Value, rows: list[Value]) -> list[Value]:
+        """Sums of a span's minima times sums of the row's integers; a span is a pair of groups."""
+        code = self.code
+        sums: list[Value] = []
+        start = code.at(start, whole(SPAN // self.group), group_bytes(self.kind))
+        read = [self._part(_HALF_BYTES, start, part, 2 * LANES) for part in range(VECTORS)]
+        minima = [code.zext(one, _SHORTS) for one in read]
+        for row in rows:
+            pair = code.read(I32, self.fields["sums"], code.add(code.mul(row, self.spans), span), 4, align=4)
+            pair = code.bitcast(code.spread(pair), _SHORTS)
+            sums.extend(self._dot_pairs(vector(INTS, 0), minimum, pair) for minimum in minima)
+        return sums
 
     def _in_steps(self, sums: list[Value], span: Value, rows: list[Value], before: list[Value]) -> list[Value]:
         """before + sums of integers times the rows' steps of a span."""
@@ -197,45 +191,72 @@ class _Product:
         pairs = zip(values, factors * (len(values) // VECTORS), before, strict=True)
         return [self.code.instruction("llvm.fma.v16f32", FLOATS, *three) for three in pairs]
 
-    def _floats(self, record: Value, offset: int) -> list[Value]:
+    def _floats(self, start: Value, number: int) -> list[Value]:
         """`d`, or `dmin` behind it, of each vector."""
-        start = pairs_bytes(self.kind) + offset
-        places = [whole(start + part * 2 * LANES) for part in range(VECTORS)]
-        return [self.code.fpext(self.code.read(_HALVES, record, place, 1, align=32), FLOATS) for place in places]
+        start = self.code.at(start, whole(number), 2 * OUTPUTS)
+        parts = [self._part(_HALVES, start, part, 2 * LANES) for part in range(VECTORS)]
+        return [self.code.fpext(part, FLOATS) for part in parts]
 
-    def _group(self, start: Value, span: Value, group: int, rows: list[Value]) -> list[Value]:
+    def _part(self, kind: ir.Type, start: Value, part: int, size: int) -> Value:
+        """One of the vectors of `size` bytes that are next to each other."""
+        place = self.code.at(start, whole(part), size)
+        if part * size % _LINE == 0:
+            self.code.ask(place)
+        return self.code.load(place, align=size, typ=kind)
+
+    def _group(self, start: Value, group: Value, rows: list[Value]) -> list[Value]:
         """Sums of a group's products, of each row and its vectors."""
+        if self.kind == "Q6_K":
+            return self._six_bits(start, group, rows)
         code = self.code
-        sums = [vector(INTS, 0)] * (len(rows) * VECTORS)
-        for pair in range(self.group // FOUR // 2):
-            weights = [self._weights(start, pair, part) for part in range(VECTORS)]
-            for second in range(2):
-                column = code.add(code.mul(span, whole(SPAN)), whole(group * self.group + (2 * pair + second) * FOUR))
-                for place, row in enumerate(rows):
-                    at = code.add(code.mul(row, self.fields["columns"]), column)
-                    numbers = code.spread(code.read(I32, self.fields["integers"], at, 1, align=4))
-                    for part, both in enumerate(weights):
-                        which = place * VECTORS + part
-                        sums[which] = self._dot(sums[which], both[second], numbers)
+        zeros = [vector(INTS, 0)] * (len(rows) * VECTORS)
+        with code.loop(whole(0), whole(self.group // FOUR // 2), 1, zeros) as (pair, before, found):
+            halves = [self._halves(both) for both in self._line(start, pair)]
+            column = code.add(code.mul(group, whole(self.group)), code.mul(pair, whole(2 * FOUR)))
+            found.extend(self._products(halves, column, rows, before))
+        return found
+
+    def _six_bits(self, start: Value, group: Value, rows: list[Value]) -> list[Value]:
+        """As `_group`, without `MIDDLE` times the sum of the row's integers, with which sums begin."""
+        code, bits = self.code, vector(INTS, 0x30303030)
+        sums: list[Value] = []
+        for row in rows:
+            at = code.add(code.mul(row, code.mul(self.spans, whole(SPAN // self.group))), group)
+            total = code.sext(code.read(I16, self.fields["sums"], at, 2, align=2), I32)
+            sums.extend([code.spread(code.mul(total, ir.Constant(I32, -MIDDLE)))] * VECTORS)
+        rest = self._line(start, whole(0))
+        for pair in range(2):
+            lower, upper = zip(*(self._halves(both) for both in self._line(start, whole(1 + pair))), strict=True)
+            if pair == 0:
+                moved = [[code.shl(bits_of, vector(INTS, by)) for bits_of in rest] for by in (4, 2)]
+            else:
+                moved = [rest, [code.lshr(bits_of, vector(INTS, 2)) for bits_of in rest]]
+            first, second = (
+                [code.or_(low, code.and_(high, bits)) for low, high in zip(lows, highs, strict=True)]
+                for lows, highs in zip((lower, upper), moved, strict=True)
+            )
+            column = code.add(code.mul(group, whole(self.group)), whole(pair * 2 * FOUR))
+            sums = self._products(list(zip(first, second, strict=True)), column, rows, sums)
         return sums
 
-    def _weights(self, start: Value, pair: int, number: int) -> tuple[Value, Value]:
-        """Integers of 16 outputs, of twice four columns of a group."""
-        code = self.code
+    def _line(self, start: Value, number: Value) -> list[Value]:
+        """The bytes of four or eight columns, of each vector."""
+        start = self.code.at(start, number, FOUR * OUTPUTS)
+        return [self._part(INTS, start, part, FOUR * LANES) for part in range(VECTORS)]
 
-        def read(place: int) -> Value:
-            return code.read_on(INTS, start, whole(1 + place * VECTORS + number), OUTPUTS, align=64)
-
-        if self.kind == "Q4_K":
-            return self._halves(read(pair))
-        rest = read(0)
-        lower, upper = self._halves(read(1 + pair))
-        bits = vector(INTS, 0x30303030)
-        if pair == 0:
-            first, second = code.shl(rest, vector(INTS, 4)), code.shl(rest, vector(INTS, 2))
-        else:
-            first, second = rest, code.lshr(rest, vector(INTS, 2))
-        return code.or_(lower, code.and_(first, bits)), code.or_(upper, code.and_(second, bits))
+    def _products(
+        self, weights: list[tuple[Value, Value]], column: Value, rows: list[Value], before: list[Value]
+    ) -> list[Value]:
+        """before + the products of twice four columns from `column` on."""
+        code, sums = self.code, list(before)
+        for second in range(2):
+            for place, row in enumerate(rows):
+                at = code.add(code.mul(row, self.fields["columns"]), code.add(column, whole(second * FOUR)))
+                numbers = code.spread(code.read(I32, self.fields["integers"], at, 1, align=4))
+                for part, both in enumerate(weights):
+                    which = place * VECTORS + part
+                    sums[which] = self._dot(sums[which], both[second], numbers)
+        return sums
 
     def _halves(self, both: Value) -> tuple[Value, Value]:
         """The lower and the upper four bits of bytes."""
@@ -243,11 +264,11 @@ class _Product:
         low = vector(INTS, 0x0F0F0F0F)
         return code.and_(both, low), code.and_(code.lshr(both, vector(INTS, 4)), low)
 
-    def _scale(self, start: Value, number: int) -> Value:
-        """Scales of 16 outputs of a group."""
-        code = self.code
-        read = code.read(ir.VectorType(I8, LANES), start, whole(number * LANES), 1, align=16)
-        return code.zext(read, INTS) if self.kind == "Q4_K" else code.sext(read, INTS)
+    def _scales(self, start: Value) -> list[Value]:
+        """Scales of a group, of each vector."""
+        parts = [self._part(ir.VectorType(I8, LANES), start, part, LANES) for part in range(VECTORS)]
+        widened = self.code.zext if self.kind == "Q4_K" else self.code.sext
+        return [widened(part, INTS) for part in parts]
 
     def _write(self, tile: Value, at: Value, number: int, total: Value) -> None:
         code, fields = self.code, self.fields
