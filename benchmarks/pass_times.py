@@ -30,6 +30,7 @@ from decoder.model.pass_parts import TreePass
 from decoder.model.paths import path_attention
 from decoder.model.target import TargetModel
 from decoder.recording.environment import environment
+from decoder.sampling.greedy import greedy
 
 
 def seconds(target: TargetModel, rows: int, cached: int, along_paths: bool = True) -> float:
@@ -39,7 +40,7 @@ def seconds(target: TargetModel, rows: int, cached: int, along_paths: bool = Tru
     cache.fill_with_zeros(cached)
     tree = DraftTree.chain([0] * (rows - 1), [TokenSource("timing")] * (rows - 1))
     started = time.perf_counter()
-    target.forward_tree([TreePass(cache, 0, tree)])[0].logits.argmax(-1).tolist()
+    greedy(target.forward_tree([TreePass(cache, 0, tree)])[0].logits).tolist()
     return time.perf_counter() - started
 
 

@@ -17,6 +17,7 @@ from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.sampling import noise
 from decoder.sampling.best_tokens import BestTokens, best_tokens
 from decoder.sampling.contenders import has_grammar, temperatures
+from decoder.sampling.greedy import greedy
 from decoder.sampling.logprobs import TokenLogprob, token_logprob
 from decoder.sampling.near_ties import decide, is_near_tie
 from decoder.sampling.select import select
@@ -100,12 +101,12 @@ def read_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readi
         one a row of each sequence; None for answers that need whole rows: strict ones, and those with a grammar.
     """
     readings: list[Readings | None] = [None] * len(logits)
-    greedy = [n for n, s in enumerate(sequences) if s.params.plain_greedy]
+    plain = [n for n, s in enumerate(sequences) if s.params.plain_greedy]
     whole = [n for n, s in enumerate(sequences) if s.params.exact == "strict" or has_grammar(s.history)]
-    others = sorted(set(range(len(sequences))) - {*greedy, *whole})
-    if greedy:
-        tokens: Iterator[int] = iter(_joined([logits[n] for n in greedy]).argmax(-1).tolist())
-        for n in greedy:
+    others = sorted(set(range(len(sequences))) - {*plain, *whole})
+    if plain:
+        tokens: Iterator[int] = iter(greedy(_joined([logits[n] for n in plain])).tolist())
+        for n in plain:
             readings[n] = list(islice(tokens, len(logits[n])))
     if others:
         weighed = temperatures([sequences[n].params for n in others for _ in range(len(logits[n]))])

@@ -25,6 +25,7 @@ from decoder.model.linear.tiled_matrix import AHEAD
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import MAX_PATHS, TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
+from decoder.sampling.greedy import greedy
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +121,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
     if dtypes.INT4 in target.integer_formats:
         facts += ("int4, in order", block_product.kernel_name())
-    facts += ("ahead", AHEAD)
+    facts += ("ahead", AHEAD, "greedy in blocks")
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 
@@ -140,5 +141,5 @@ def _time(target: TargetModel, cached: int, rows: int) -> float:
     tree = DraftTree.chain([0] * (rows - 1), [TokenSource("calibration")] * (rows - 1))
     target.synchronize()
     started = time.perf_counter()
-    target.forward_tree([TreePass(cache, 0, tree)])[0].logits.argmax(-1).tolist()
+    greedy(target.forward_tree([TreePass(cache, 0, tree)])[0].logits).tolist()
     return time.perf_counter() - started

@@ -22,6 +22,7 @@ from decoder.drafters.untrained.window import Window
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.tree import DraftTree, TokenSource
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
+from decoder.sampling.greedy import greedy
 from decoder.sequence import Sequence
 
 
@@ -85,7 +86,7 @@ class LookaheadDrafter(Drafter):
         rows = window.rows(tree)
         if not rows:
             return
-        chosen: list[int] = logits[rows].argmax(-1).tolist()
+        chosen: list[int] = greedy(logits[rows]).tolist()
         if window.full:
             for first, *rest in window.ngrams(chosen):
                 self._pool.add(first, rest)
