@@ -48,7 +48,7 @@ _WHOLE = 1.5 * 2**23
 """A number that is added to this is rounded to the nearest integer, ties to even, and stands in the lower bits."""
 _WHOLE_BITS = 0x4B400000
 ROWS = 3
-"""Most rows of a tile: the fastest number of 2 to 6 for 8 rows and more."""
+"""Most rows of a tile: of 2 to 6 the fastest number for 8 rows and more."""
 _LINE = 64
 """Bytes that memory gives at once."""
 _HALF_INTS = ir.VectorType(I32, LANES // 2)
