@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -13,7 +14,9 @@ from decoder import dtypes
 from decoder import induction_heads as heads
 from decoder.drafters.auto.core_choice import compiled_core
 from decoder.drafters.context import DrafterContext
+from decoder.drafters.learning import shipped_texts
 from decoder.drafters.learning.acceptance import AcceptanceTables
+from decoder.drafters.learning.next_tokens import NextTokensByDomain
 from decoder.drafters.sdsat.adapter_files import fit_adapters
 from decoder.dtypes import INT4, INT8, EngineExact
 from decoder.engine import Engine
@@ -77,7 +80,8 @@ def load_engine(
         models_dir: folder of the named models; the default cache folder if None.
         induction_heads: a file that `rag models heads` wrote, for `pld_plus` ranked by attention; True takes the file
             in the model's folder, if any.
-        state_dir: folder for measured costs and learned acceptance, kept between runs; None stores nothing.
+        state_dir: folder for measured costs, learned acceptance and the shipped texts' counts, kept between runs; None
+            stores nothing.
 
     Raises:
         ValueError: the dtype or drafter is unknown, torch cannot use the device, the model does not exist, or the
@@ -113,6 +117,10 @@ def load_engine(
     if not context.recycle:
         context.drafting = Drafting()
     context.eagle_head = fit_head(eagle_head, target, Path(model).name, allow_pickle=allow_pickle)
+    if context.recycle:
+        context.next_tokens = NextTokensByDomain(
+            partial(shipped_texts.shipped, tokenizer, target.vocab_size, state_dir)
+        )
     context.induction_heads = _heads(induction_heads, folder, Path(model).name, target)
 
     def detokenize(ids: Sequence[int]) -> str:
@@ -125,8 +133,11 @@ def load_engine(
             context.acceptance = AcceptanceTables(state_dir / f"acceptance-{folder.name}")
         context.cost = load_or_measure(target, context.cost_file)
         compiled_core()  # now, so that no answer waits for it
+    engine = Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
+    if drafter not in {"off", "plain"} and context.recycles:
+        context.next_tokens.prepare()
     give_back()  # what rounding, packing and measuring took
-    return Engine(target, drafter, _end_tokens(target.model, tokenizer), detokenize, context)
+    return engine
 
 
 def load_target(model: str, *, dtype: str, device: str, models_dir: Path | None = None) -> tuple[TargetModel, str]:

@@ -47,7 +47,8 @@ class Request:
         detokenize: ids -> text, for `params.stop`; None takes the engine's.
         max_nodes: most draft nodes per step; MAX_NODES if None.
         corpora: tokens to copy from that are not in the prompt; only `auto` reads them.
-        domain: selects the acceptance statistics that `auto` uses and updates, such as a collection's name.
+        domain: selects the acceptance statistics and the tables of next tokens that `auto` uses and updates, such as a
+            collection's name.
         resumed: tokens of the answer that another run generated; generation continues after them. They are prefilled
             and part of no step. If they end the answer, it is finished at once.
         reuse: a prefix of an earlier sequence (`Generation.detach_prefix`). The new sequence takes over its cache and

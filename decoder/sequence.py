@@ -94,7 +94,7 @@ class Sequence:
         end_tokens: tokens that end the answer.
         stop_strings: texts that end the answer.
         corpora: tokens to copy from that are not in the prompt.
-        domain: selects the acceptance statistics, such as a collection's name.
+        domain: selects what drafters learned, such as a collection's name.
         resumed: tokens of the answer that were generated before.
 
     Raises:

@@ -1,6 +1,6 @@
-"""`best_tokens`: the best of a row of logits, in a tenth of the time of `topk` over a large vocabulary on a CPU.
+"""The best tokens of a row of logits, or of several, in a tenth of the time of `topk` over a large vocabulary on a CPU.
 
-Knows one row of logits; knows no sequence and no tree.
+Knows logits; knows no sequence and no tree.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import torch
 
 _BLOCK = 64
 """Tokens of a block, which lie far apart. The k-th best of the blocks' maxima is no better than the k-th best token."""
+_WIDE_BLOCK = 128
+"""The same where several rows are read."""
 
 
 def best_tokens(logits: torch.Tensor, count: int) -> list[int]:
@@ -30,3 +32,24 @@ def best_tokens(logits: torch.Tensor, count: int) -> list[int]:
     tokens = (values >= np.partition(maxima, blocks - count)[blocks - count]).nonzero()[0]
     order: list[int] = tokens[np.argsort(-values[tokens], kind="stable")[:count]].tolist()
     return order
+
+
+def best_of_rows(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The best `count` tokens of rows of logits [R, V], or all V: int64 [R, k] and their logits [R, k], best first.
+
+    Equal logits come in any order.
+    """
+    rows, vocab = logits.shape
+    blocks = vocab // _WIDE_BLOCK
+    if logits.device.type != "cpu" or blocks <= count:
+        values, tokens = logits.topk(min(count, vocab))
+        return tokens.cpu(), values.cpu()
+    logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits  # exact, and sooner compared
+    width = _WIDE_BLOCK * blocks
+    parts, rest = logits[:, :width].view(rows, blocks, _WIDE_BLOCK), logits[:, width:]
+    best = parts.amax(2).topk(count).indices[:, :, None]  # the best tokens lie in the blocks of the greatest maxima
+    tokens = (best * _WIDE_BLOCK + torch.arange(_WIDE_BLOCK)).flatten(1)
+    tokens = torch.cat((tokens, torch.arange(width, vocab).expand(rows, -1)), 1)
+    kept = torch.cat((parts.gather(1, best.expand(rows, count, _WIDE_BLOCK)).flatten(1), rest), 1)
+    values, places = kept.topk(count)
+    return tokens.gather(1, places), values

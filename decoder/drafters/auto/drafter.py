@@ -28,7 +28,7 @@ from decoder.drafters.eagle.drafter import EagleDrafter
 from decoder.drafters.sdsat.drafter import SdsatDrafter
 from decoder.drafters.small_model import SmallModelDrafter
 from decoder.drafters.state_rows import StateRows, extended
-from decoder.drafters.untrained.recycling import RecyclingDrafter
+from decoder.drafters.untrained.next_token_drafter import NextTokenDrafter
 from decoder.drafts.accepted import Accepted
 from decoder.drafts.mask_chains import NO_MASKS, MaskChains
 from decoder.drafts.tree import DraftTree
@@ -43,7 +43,7 @@ _RECENT_MEMORY = 0.8
 _RECENT_BORDERS = (0.3, 0.7, 0.92)
 """Least share of each level of recent acceptance but the first."""
 _RECYCLED_NODES = 32
-"""Most nodes that Token Recycling proposes."""
+"""Most recycled nodes."""
 _USUAL_CHAIN = 4
 """Nodes that a neural draft is expected to add."""
 
@@ -57,7 +57,7 @@ class AutoDrafter(Drafter):
         learn: whether the table learns from this sequence.
         survey: steps between two evaluations of all guesses of the last logits.
         neural: whether the engine's head, draft model or adapters may draft.
-        recycled: whether Token Recycling may draft where no neural drafter does and the context says so.
+        recycled: whether `next_tokens` may draft where no neural drafter does and the context says so.
         compiled: whether its core is compiled; None compiles it where numba is installed. The drafts are the same.
     """
 
@@ -91,7 +91,7 @@ class AutoDrafter(Drafter):
         self._guesses: Guesses | None = None
         self._neural: EagleDrafter | SmallModelDrafter | None = None
         self._masks: SdsatDrafter | None = None
-        self._recycling: RecyclingDrafter | None = None
+        self._recycling: NextTokenDrafter | None = None
         self._recent_share = 0.5
         """Moving average over steps of the share of tokens that came from drafts."""
         self._trie: Trie | None = None
@@ -111,7 +111,7 @@ class AutoDrafter(Drafter):
         if self._may_be_neural:
             self._set_up_neural(context)
         if self._may_be_recycled and context.recycle and self._neural is None and self._masks is None:
-            self._recycling = RecyclingDrafter(_RECYCLED_NODES)
+            self._recycling = NextTokenDrafter(_RECYCLED_NODES)
             self._recycling.setup(context)
             self.required_outputs |= self._recycling.required_outputs
 
@@ -143,6 +143,7 @@ class AutoDrafter(Drafter):
             sequence, evidence, least, None if self._states is None else self._similarities
         )
         if self._recycling is not None:
+            self._recycling.least = least
             recycled = self._recycling.draft(sequence, budget)
             evidence = replace(evidence, draft_probabilities=DraftProbabilities(recycled, RECYCLED))
         trie = self._trie = self._merged(sequence, evidence, budget, least)

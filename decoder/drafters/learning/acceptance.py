@@ -39,7 +39,7 @@ PROPOSAL_TYPES = ("match", "near", "resume", "substitute", "delete", "neural", "
 * match: an n-gram match; near: an n-gram match shortly after the last copied run.
 * resume, substitute, delete: the last copied run continues after a rejected token, which was inserted, replaced one
   token, or replaced two.
-* neural, head, masks, recycled: a draft model, an EAGLE head, SDSAT masks, the successors of Token Recycling; "matched
+* neural, head, masks, recycled: a draft model, an EAGLE head, SDSAT masks, tables of next tokens; "matched
   length" is their confidence
   (`draft_probabilities.confidence_bucket`).
 * guess: the last logits (LogitSpec); "matched length" is the token's rank among them."""
@@ -207,6 +207,13 @@ class AcceptanceTable:
         accepted[often] *= most / observed[often]
         observed[often] = most
         return table
+
+    def take_type(self, proposal_type: int, other: AcceptanceTable) -> None:
+        """Take over the averages of one proposal type, but for the coarsest ones, which all types share."""
+        for cell in range(FIRST_CELLS[1], _CELLS):
+            if _key(cell) % BUCKETS // _TYPE_STRIDE % len(PROPOSAL_TYPES) == proposal_type:
+                self.accepted[cell], self.observed[cell] = other.accepted[cell], other.observed[cell]
+        self._counts[2][:] = 0.0  # the estimates
 
     def save(self, path: Path) -> None:
         """Write the table atomically."""

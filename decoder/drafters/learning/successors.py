@@ -13,10 +13,6 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-START = 0.3
-"""Chance of the first successor before any came true; that of rank r is divided by r + 1."""
-MEMORY = 0.99
-"""Weight of earlier tokens in the ranks' chances, for each later one."""
 MOST_DOMAINS = 16
 """Matrices kept; one of 150,000 tokens takes 5 MB."""
 _UNKNOWN = -1
@@ -28,14 +24,10 @@ class Successors:
     Args:
         vocab_size: V, the ids that have a row.
         best: k, successors of a token.
-
-    Attributes:
-        chances: k floats, how often the successor of each rank came true of late.
     """
 
     def __init__(self, vocab_size: int, best: int) -> None:
         self._rows: NDArray[np.int32] = np.full((vocab_size, best), _UNKNOWN, np.int32)
-        self.chances = [START / (rank + 1) for rank in range(best)]
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -46,13 +38,6 @@ class Successors:
         """The k successors of a token, best first; empty if none were seen."""
         row: list[int] = self._rows[token].tolist()
         return [] if row[0] == _UNKNOWN else row
-
-    def learn(self, token: int, following: int) -> None:
-        """Learn which rank came true, from a token and the true one after it; call before `update`."""
-        row = self.after(token)
-        if row:
-            true = row.index(following) if following in row else None
-            self.chances = [MEMORY * chance + (1 - MEMORY) * (rank == true) for rank, chance in enumerate(self.chances)]
 
     def update(self, tokens: Sequence[int], best: Sequence[Sequence[int]]) -> None:
         """Replace the successors of tokens. Of a token that occurs twice, the later ones count.

@@ -4,15 +4,12 @@ Every row of a pass, accepted or not, names the 8 best tokens after its own toke
 (`learning.successors`). The next pass drafts a fixed tree of successors below the last token. The matrix outlives the
 answer: the paper's hot start. The prompt's rows say nothing, since passes compute no logits for them.
 
-Each node has a value, the product of how often the ranks along its path came true of late; `auto` draws on it.
-
 The tree is that of the authors' code: 80 nodes on 6 levels, more of them below better ranks. A smaller budget keeps the
 nodes of the best ranks. Of a token's rows in one pass, the code keeps any; here an accepted one, or else the last.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
 from math import prod
 from typing import ClassVar
 
@@ -94,8 +91,6 @@ class RecyclingDrafter(Drafter):
             best += [best[row] for row in on_path]
         vocab_size = outputs.logits.shape[-1]
         self._successors = self._context.successors.of(sequence.domain, vocab_size, len(best[0]))
-        for token, following in pairwise([root, *accepted.tokens]):
-            self._successors.learn(token, following)
         self._successors.update(tokens, best)
 
     def draft(self, sequence: Sequence, budget: int) -> DraftTree:
@@ -106,7 +101,6 @@ class RecyclingDrafter(Drafter):
         depth = sequence.remaining - 1
         nodes: dict[int, int | None] = {ROOT: ROOT}  # of the template -> of the tree
         after: dict[int, list[int]] = {}  # the successors of each node's token
-        chances = self._successors.chances
         for number, (parent, rank) in enumerate(TEMPLATE):
             if len(tree) >= min(self.nodes, budget):
                 break
@@ -119,7 +113,6 @@ class RecyclingDrafter(Drafter):
                 after[parent] = self._successors.after(token)
             if rank < len(after[parent]):
                 nodes[number] = tree.add(after[parent][rank], below, self._source)
-                tree.values.append(chances[rank] * (1.0 if below == ROOT else tree.values[below]))
         return tree
 
 

@@ -281,6 +281,26 @@ def test_it_recycles_where_the_context_says_so() -> None:
     assert accepted[True]
 
 
+def test_what_it_recycles_is_what_the_target_said_after_the_same_tokens() -> None:
+    """Accepted or not, a row teaches the context before it: here, what follows one token is always the same."""
+    target = tiny_target(memory=0.0)
+    context = DrafterContext(cost=AssumedCurve(1.0, 1.1), recycle=True)
+    engine = Engine(target, "auto", context=context)
+    sequence = engine.start([5, 9, 14, 3], SamplingParams(max_tokens=60, ignore_eos=True), max_nodes=16)
+    engine.prefill(sequence)
+    while sequence.remaining > 20:
+        engine.step([sequence])
+    table, known = context.next_tokens.of(""), 0
+    for token in range(61):
+        for before in range(61):
+            drafted = table.likeliest(before, token, 1, 1, 0.0)[1]
+            if drafted:
+                logits = target.prefill([before, token], target.new_cache(2)).logits[-1]
+                assert drafted == [int(logits.argmax())]
+                known += 1
+    assert known > 100
+
+
 def test_it_drafts_alike_while_it_is_recorded() -> None:
     """A recording hands on the logits of rejected drafts, too."""
     steps = []
@@ -294,8 +314,9 @@ def test_it_drafts_alike_while_it_is_recorded() -> None:
         engine.prefill(sequence)
         while not sequence.finished:
             engine.step([sequence])
-        successors = context.successors.of("", 61, 8)
-        steps.append([successors.after(token) for token in range(61)])
+        table = context.next_tokens.of("")
+        steps.append([table.likeliest(before, token, 8, 3, 0.0) for before in range(61) for token in range(61)])
+    assert any(tokens for _, tokens, _ in steps[0])
     assert steps[0] == steps[1]
 
 

@@ -7,7 +7,8 @@ import random
 from pathlib import Path
 from types import ModuleType
 
-from decoder.drafters.learning.acceptance import AcceptanceTable, feature_bucket, shipped
+from decoder.drafters.auto.draft_probabilities import confidence_bucket
+from decoder.drafters.learning.acceptance import KINDS, PROPOSAL_TYPES, AcceptanceTable, feature_bucket, shipped
 from decoder.recording.record import Recording
 
 
@@ -66,3 +67,27 @@ def test_a_table_for_any_model_holds_no_tokens_of_one() -> None:
     script().learn(table, [recording("a", list(range(100)), list(range(10, 40)))], 0, 1)
     assert table.eos_prior.state() == []
     assert shipped().eos_prior.state() == []
+
+
+def test_averages_of_one_proposal_type_are_taken_over() -> None:
+    """And no others: the coarsest ones are shared by all types."""
+    copies, recycled = (feature_bucket(3, PROPOSAL_TYPES.index(name), 0, 0, 0, 1) for name in ("match", "recycled"))
+    table, other = AcceptanceTable(), AcceptanceTable()
+    for _ in range(200):
+        table.learn(copies, accepted=True)
+        table.learn(recycled, accepted=True)
+        other.learn(copies, accepted=False)
+        other.learn(recycled, accepted=False)
+    before = table.probability(copies)
+    assert table.probability(recycled) > 0.9
+    table.take_type(PROPOSAL_TYPES.index("recycled"), other)
+    assert table.probability(copies) == before
+    assert table.probability(recycled) < 0.1
+
+
+def test_the_shipped_table_knows_how_often_recycled_tokens_come_true() -> None:
+    """About as often as their chance says."""
+    recycled = PROPOSAL_TYPES.index("recycled")
+    for chance in (0.05, 0.2, 0.5, 0.8, 0.97):
+        bucket = feature_bucket(confidence_bucket(chance), recycled, KINDS.index("answer"), 0, 0, 1)
+        assert abs(shipped().probability(bucket) - chance) < 0.15
