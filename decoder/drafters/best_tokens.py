@@ -35,7 +35,8 @@ def best_tokens(logits: torch.Tensor, count: int) -> list[int]:
 
 
 def best_of_rows(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The best `count` tokens of rows of logits [R, V], or all V: int64 [R, k] and their logits [R, k], best first.
+    """The best `count` tokens of rows of logits [R, V], or all V: int64 [R, k] and their logits [R, k] in their
+    dtype or float32, best first; on the CPU.
 
     Equal logits come in any order.
     """

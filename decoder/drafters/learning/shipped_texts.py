@@ -12,7 +12,6 @@ import lzma
 import tempfile
 import zipfile
 from collections.abc import Iterable, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -106,14 +105,10 @@ def _count_shipped(tokenizer: Any, vocab_size: int) -> Entries:
 
 
 def _digest(tokenizer: Any, vocab_size: int) -> str:
-    digest = hashlib.sha256(f"{_VERSION} {vocab_size} {WEIGHT} {LEAST_PAIRS} {BEST} {MOST} {_texts_digest()}".encode())
+    digest = hashlib.sha256(f"{_VERSION} {vocab_size} {WEIGHT} {LEAST_PAIRS} {BEST} {MOST} ".encode())
+    digest.update(TEXTS.read_bytes())
     digest.update(tokenizer.backend_tokenizer.to_str().encode())
     return digest.hexdigest()[:16]
-
-
-@cache
-def _texts_digest() -> str:
-    return hashlib.sha256(TEXTS.read_bytes()).hexdigest()
 
 
 def _read(path: Path | None) -> Entries | None:
@@ -133,9 +128,10 @@ def _write(counts: Entries, path: Path | None) -> Entries:
     if path is not None:
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=path.parent, prefix=".next-tokens-", delete=False) as draft:
+            with tempfile.TemporaryDirectory(dir=path.parent, prefix=".next-tokens-") as folder:
+                draft = Path(folder) / path.name
                 np.savez(draft, keys=keys, tokens=tokens, chances=chances, rows=rows)
-            Path(draft.name).replace(path)
+                draft.replace(path)
         except OSError as error:
             log.warning("the counts of the shipped texts could not be kept (%s); the next start counts again", error)
     return keys, tokens, chances.astype(np.float64), rows.astype(np.float64)  # as they are read

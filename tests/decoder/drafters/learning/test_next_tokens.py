@@ -173,7 +173,7 @@ def in_python() -> ModuleType:
 
 
 def test_compiled_or_not_the_results_are_the_same_bits() -> None:
-    pytest.importorskip("numba")
+    pytest.importorskip("numba", reason="without numba there is no compiled version")
     python, random = in_python(), np.random.default_rng(5)
     assert not hasattr(python.grow, "py_func")
     assert hasattr(tables.grow, "py_func")

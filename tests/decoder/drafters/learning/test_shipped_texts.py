@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import lzma
 from pathlib import Path
 
@@ -22,7 +23,6 @@ def texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(shipped_texts, "TEXTS", path)
     monkeypatch.setattr(shipped_texts, "LEAST_TOKENS", 1)
     monkeypatch.setattr(shipped_texts, "_KEPT", {})
-    shipped_texts._texts_digest.cache_clear()
     return path
 
 
@@ -72,9 +72,22 @@ def test_tokens_that_the_model_lacks_are_left_out(texts: Path, model: Path, tmp_
     assert table.likeliest(5, 6, 4, 1, 0.0)[1] == []
 
 
-def test_a_folder_that_cannot_be_written_is_done_without(texts: Path, model: Path, tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_is_done_without(
+    texts: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And a full disk leaves nothing half written behind."""
+    tokenizer = AutoTokenizer.from_pretrained(model)
     (tmp_path / "file").write_text("in the way")
-    assert shipped_texts.shipped(AutoTokenizer.from_pretrained(model), 61, tmp_path / "file" / "kept") is not None
+    assert shipped_texts.shipped(tokenizer, 61, tmp_path / "file" / "kept") is not None
+
+    def full(path: Path, **values: object) -> None:
+        path.write_bytes(b"half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("numpy.savez", full)
+    shipped_texts._KEPT.clear()
+    assert shipped_texts.shipped(tokenizer, 61, tmp_path / "kept") is not None
+    assert list((tmp_path / "kept").iterdir()) == []
 
 
 def test_a_tokenizer_in_python_or_of_few_tokens_has_none(
