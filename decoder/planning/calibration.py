@@ -21,7 +21,7 @@ from decoder.model.linear import packed_linear, rounding
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.int8 import int8_linear
 from decoder.model.linear.tiled_linear import TiledLinear
-from decoder.model.linear.tiled_matrix import AHEAD
+from decoder.model.linear.tiled_matrix import AHEAD, BLOCK
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import MAX_PATHS, TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -121,7 +121,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
     if dtypes.INT4 in target.integer_formats:
         facts += ("int4, in order", block_product.kernel_name())
-    facts += ("ahead", AHEAD, "greedy in blocks")
+    facts += ("ahead", AHEAD, "blocks", BLOCK, "greedy in blocks")
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

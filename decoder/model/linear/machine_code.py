@@ -9,15 +9,16 @@ the work by a counter, the last field. Knows memory, arithmetic and threads; kno
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 
 from decoder import openmp
-from decoder.model.linear.tiled_matrix import AHEAD, OUTPUTS
+from decoder.model.linear.tiled_matrix import AHEAD, BLOCK, OUTPUTS, PIECE_ROWS
 
 LANES = 16
 """Numbers of 32 bits in a register."""
@@ -34,8 +35,40 @@ Run = Callable[[list[int], int], None]
 """Calls a function with its fields on a number of threads."""
 
 
+_PACE = 16
+"""Bits behind the point of a quotient."""
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How the code goes through a matrix: the units of a tile, which are columns or records, lie behind each other.
+
+    Attributes:
+        length: units of a tile.
+        size: bytes of a unit.
+        step: units that are read at once; `length` is a multiple of it.
+        rows: most rows of a tile of rows.
+        kind: of the sums.
+    """
+
+    length: Value
+    size: int
+    step: int
+    rows: int
+    kind: ir.VectorType
+
+
+Add = Callable[[Value, Value, int, tuple[Value, Value], list[Value]], Sequence[Value]]
+"""Of the matrix from a tile on, its first row, the number of its rows, the first unit and the one behind the last, and
+the sums before, [rows * VECTORS]: those with the products of these units."""
+Write = Callable[[Value, Value, list[Value]], None]
+"""Of the number of a tile, a row, and its sums, [VECTORS]."""
+
+
 class Code(ir.IRBuilder):  # type: ignore[misc]
     """Writes the body of one function."""
+
+    _ahead: tuple[Value, Value, Value]
 
     def at(self, base: Value, number: Value, size: int) -> Value:
         """The address of an element of `size` bytes."""
@@ -46,7 +79,7 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         return self.load(self.at(base, number, size), align=align, typ=kind)
 
     def read_on(self, kind: ir.Type, base: Value, number: Value, size: int, align: int) -> Value:
-        """As `read`, of a matrix that is read in order: memory is asked for what comes `AHEAD` bytes later.
+        """As `read`, of a matrix that is read in order: memory is asked for what comes later.
 
         A processor asks by itself only as far as its instructions in flight reach, which are few columns if each is
         multiplied with several rows.
@@ -55,9 +88,16 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         return self.read(kind, base, number, size, align)
 
     def ask(self, place: Value) -> None:
-        """Asks memory for what is `AHEAD` bytes behind an address. One behind the matrix does no harm."""
+        """Asks memory for what comes later than a line of the matrix that is read now, in a body of `tiles`.
+
+        With one tile of rows that is `AHEAD` bytes later. With several, the block is in a cache behind the first of
+        them, so all of them together ask for the next block, each for its share: memory is as busy with the last of
+        them as with the first. What lies behind the matrix does no harm.
+        """
+        origin, start, pace = self._ahead
+        passed = self.lshr(self.mul(self.sub(self.ptrtoint(place, I64), start), pace), whole(_PACE))
         nothing, data, near = (ir.Constant(I32, number) for number in (0, 1, 3))
-        self.instruction("llvm.prefetch.p0", ir.VoidType(), self.at(place, whole(AHEAD), 1), nothing, near, data)
+        self.instruction("llvm.prefetch.p0", ir.VoidType(), self.at(origin, passed, 1), nothing, near, data)
 
     def spread(self, value: Value) -> Value:
         """A number in every lane."""
@@ -94,7 +134,7 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
 
     @contextmanager
     def loop(
-        self, start: Value, end: Value, step: int, carried: list[Value]
+        self, start: Value, end: Value, step: int | Value, carried: list[Value]
     ) -> Iterator[tuple[Value, list[Value], list[Value]]]:
         """A loop that runs at least once: its number, what it carries, and a list for what it carries on."""
         before, inside = self.block, self.append_basic_block()
@@ -104,7 +144,7 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         values = [self.phi(value.type) for value in carried]
         found: list[Value] = []
         yield number, values, found
-        following = self.add(number, whole(step))
+        following = self.add(number, whole(step) if isinstance(step, int) else step)
         for phi, first, later in zip([number, *values], [start, *carried], [following, *found], strict=True):
             phi.add_incoming(first, before)
             phi.add_incoming(later, self.block)
@@ -126,28 +166,76 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         self.branch(take)
         self.position_at_end(behind)
 
-    def tiles(self, fields: dict[str, Value], most: int, body: Callable[[Value, Value, int], None]) -> None:
-        """For each tile of outputs, all its tiles of rows, so that its weights stay in a cache.
+    def tiles(self, fields: dict[str, Value], form: Form, add: Add, write: Write) -> None:
+        """For each tile of outputs, the sums of all rows with a block of columns after the other.
+
+        A block stays in a cache for all tiles of rows. Sums wait in memory meanwhile, 16 by `VECTORS` for a row.
 
         Args:
-            fields: `tiles`, how many there are; `share`, how many a thread takes at once; `rows`; `counter`.
-            most: rows of a tile; the last may have fewer.
-            body: writes the code of a tile: its number, its first row, and the number of its rows.
+            fields: `matrix`; `tiles`, how many there are; `share`, how many a thread takes at once; `rows`, at most
+                `PIECE_ROWS`; `counter`.
+            form: of the matrix.
+            add: writes the code of a tile of rows and a block.
+            write: writes the code for a row's sums of a tile.
         """
+        rows, length, kept = fields["rows"], form.length, self.alloca(POINTER, size=whole(PIECE_ROWS * VECTORS * 8))
+        kept.align = 64
+        parts = self._ceiling(rows, whole(form.rows))
+        most = self._ceiling(rows, parts)
+        pace = self.udiv(whole(1 << _PACE), parts)
+        blocks = self._ceiling(self.mul(length, whole(form.size)), whole(BLOCK))
+        block = self.mul(self._ceiling(self._ceiling(length, blocks), whole(form.step)), whole(form.step))
+
+        def sums(row: Value, number: int) -> Value:
+            return self.at(kept, self.add(self.mul(row, whole(VECTORS)), whole(number)), 64)
+
         with (
             self.shared(fields["counter"], fields["share"], fields["tiles"]) as (first, end),
             self.loop(first, end, 1, []) as (tile, _, _),
-            self.loop(whole(0), fields["rows"], most, []) as (row, _, _),
         ):
-            behind, *blocks = (self.append_basic_block() for _ in range(most + 1))
-            switch = self.switch(self.sub(fields["rows"], row), blocks[-1])
-            for count, block in enumerate(blocks, 1):
-                if count < most:
-                    switch.add_case(whole(count), block)
-                self.position_at_end(block)
-                body(tile, row, count)
-                self.branch(behind)
-            self.position_at_end(behind)
+            matrix = self.at(fields["matrix"], self.mul(tile, length), form.size)
+            with self.loop(whole(0), rows, 1, []) as (row, _, _):
+                for number in range(VECTORS):
+                    self.store(vector(form.kind, 0), sums(row, number), align=64)
+            with self.loop(whole(0), length, block, []) as (start, _, _):
+                stop = self._lesser(self.add(start, block), length)
+                with self.loop(whole(0), parts, 1, []) as (part, _, _):
+                    self._ahead = self._asked(
+                        self.at(matrix, start, form.size), self.at(matrix, stop, form.size), part, parts, pace
+                    )
+                    row = self.mul(part, most)
+                    for count in self._cases(self._lesser(self.sub(rows, row), most), form.rows):
+                        places = [sums(row, number) for number in range(count * VECTORS)]
+                        before = [self.load(place, align=64, typ=form.kind) for place in places]
+                        for place, value in zip(places, add(matrix, row, count, (start, stop), before), strict=True):
+                            self.store(value, place, align=64)
+            with self.loop(whole(0), rows, 1, []) as (row, _, _):
+                write(tile, row, [self.load(sums(row, number), align=64, typ=form.kind) for number in range(VECTORS)])
+
+    def _asked(self, start: Value, stop: Value, part: Value, parts: Value, pace: Value) -> tuple[Value, Value, Value]:
+        """What `ask` reckons with: where it begins to ask, where the block begins, and the step by what is read."""
+        begun = self.ptrtoint(start, I64)
+        share = self.lshr(self.mul(self.mul(self.sub(self.ptrtoint(stop, I64), begun), part), pace), whole(_PACE))
+        alone = self.icmp_signed("==", parts, whole(1))
+        return self.select(alone, self.at(start, whole(AHEAD), 1), self.at(stop, share, 1)), begun, pace
+
+    def _ceiling(self, number: Value, divisor: Value) -> Value:
+        return self.udiv(self.add(number, self.sub(divisor, whole(1))), divisor)
+
+    def _lesser(self, one: Value, other: Value) -> Value:
+        return self.select(self.icmp_signed("<", one, other), one, other)
+
+    def _cases(self, number: Value, most: int) -> Iterator[int]:
+        """Code for each number from 1 to `most`, of which the one that is `number` runs."""
+        behind, *blocks = (self.append_basic_block() for _ in range(most + 1))
+        switch = self.switch(number, blocks[-1])
+        for count, block in enumerate(blocks, 1):
+            if count < most:
+                switch.add_case(whole(count), block)
+            self.position_at_end(block)
+            yield count
+            self.branch(behind)
+        self.position_at_end(behind)
 
 
 def whole(number: int) -> Value:

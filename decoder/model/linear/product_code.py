@@ -20,9 +20,9 @@ from decoder.model.linear.machine_code import (
     LANES,
     VECTORS,
     Code,
+    Form,
     Program,
     Value,
-    vector,
     whole,
 )
 from decoder.model.linear.tiled_matrix import OUTPUTS
@@ -60,29 +60,29 @@ def program(bits: int) -> Program:
 
 
 def _product(code: Code, fields: Fields, bits: int) -> None:
-    def tile(number: Value, row: Value, count: int) -> None:
-        sums = _sums(code, fields, number, row, count, bits)
-        for part in range(VECTORS):
-            outputs = code.add(code.mul(number, whole(OUTPUTS)), whole(part * LANES))
-            bias = code.read(FLOATS, fields["bias"], outputs, 4, align=4)
-            for offset in range(count):
-                at = code.mul(code.add(row, whole(offset)), fields["width"])
-                value = code.fadd(sums[offset * VECTORS + part], bias)
-                place = code.at(fields["output"], code.add(at, outputs), bits // 8)
-                code.store(code.as_bfloat16(value) if bits == 16 else value, place, align=2)
-
-    code.tiles(fields, ROWS, tile)
+    form = Form(fields["columns"], bits // 8 * OUTPUTS, step=32 // bits, rows=ROWS, kind=FLOATS)
+    code.tiles(fields, form, partial(_sums, code, fields, bits), partial(_finish, code, fields, bits))
 
 
-def _sums(code: Code, fields: Fields, tile: Value, row: Value, count: int, bits: int) -> list[Value]:
-    """[count * VECTORS]."""
-    columns, size, group = fields["columns"], bits // 8, 32 // bits
-    matrix = code.at(fields["matrix"], code.mul(tile, columns), size * OUTPUTS)
-    rows = [code.at(fields["source"], code.mul(code.add(row, whole(number)), columns), size) for number in range(count)]
-    zeros = [vector(FLOATS, 0.0)] * (count * VECTORS)
+def _sums(
+    code: Code,
+    fields: Fields,
+    bits: int,
+    matrix: Value,
+    row: Value,
+    count: int,
+    columns: tuple[Value, Value],
+    before: list[Value],
+) -> list[Value]:
+    """As `machine_code.Add`."""
+    size, group = bits // 8, 32 // bits
+    rows = [
+        code.at(fields["source"], code.mul(code.add(row, whole(number)), fields["columns"]), size)
+        for number in range(count)
+    ]
     add: Callable[[Code, Value, Value, Value], Value] = _add_pairs if bits == 16 else _add
     kind, element = (INTS, I32) if bits == 16 else (FLOATS, F32)
-    with code.loop(whole(0), columns, group, zeros) as (column, sums, found):
+    with code.loop(*columns, group, before) as (column, sums, found):
         weights = code.at(matrix, column, size * OUTPUTS)
         by_16 = [code.read_on(kind, weights, whole(part), 64, align=64) for part in range(VECTORS)]
         for place in rows:
@@ -90,6 +90,15 @@ def _sums(code: Code, fields: Fields, tile: Value, row: Value, count: int, bits:
             for weight in by_16:
                 found.append(add(code, sums[len(found)], value, weight))
     return found
+
+
+def _finish(code: Code, fields: Fields, bits: int, tile: Value, row: Value, sums: list[Value]) -> None:
+    """sum + bias, rounded to the output's format."""
+    for number, total in enumerate(sums):
+        outputs = code.add(code.mul(tile, whole(OUTPUTS)), whole(number * LANES))
+        value = code.fadd(total, code.read(FLOATS, fields["bias"], outputs, 4, align=4))
+        place = code.at(fields["output"], code.add(code.mul(row, fields["width"]), outputs), bits // 8)
+        code.store(code.as_bfloat16(value) if bits == 16 else value, place, align=2)
 
 
 def _add_pairs(code: Code, before: Value, value: Value, weight: Value) -> Value:

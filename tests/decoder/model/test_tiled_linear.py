@@ -41,7 +41,7 @@ def layer(dtype: torch.dtype, out: int, columns: int, bias: bool = True) -> torc
 
 @here
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("out", "columns"), [(1, 2), (61, 32), (64, 48), (7, 22), (300, 512), (130, 704), (512, 1536)])
+@pytest.mark.parametrize(("out", "columns"), [(1, 2), (61, 32), (64, 48), (7, 22), (300, 512), (130, 704), (512, 1536), (65, 2070)])
 def test_products_are_as_near_as_their_format_lets_them(dtype: torch.dtype, out: int, columns: int, bias: bool) -> None:
     made = layer(dtype, out, columns, bias)
     weight = made.weight.clone()
@@ -59,9 +59,9 @@ def test_products_are_as_near_as_their_format_lets_them(dtype: torch.dtype, out:
 
 @here
 def test_a_rows_product_has_the_same_bits_in_any_company(dtype: torch.dtype) -> None:
-    made = layer(dtype, 130, 700)
+    made = layer(dtype, 130, 2100)  # several blocks of columns
     tiled_linear.tile(made)
-    inputs = torch.randn(40, 700, generator=torch.Generator().manual_seed(3)).to(dtype)
+    inputs = torch.randn(40, 2100, generator=torch.Generator().manual_seed(3)).to(dtype)
     whole = made(inputs)
     for numbers in ([0], [5], [39], [5, 4], [7, 7, 7], [*range(20, 40)], [*range(39, -1, -1)]):
         assert torch.equal(made(inputs[numbers]), whole[numbers])

@@ -28,12 +28,13 @@ def products(out: int, columns: int, bias: bool, dtype: torch.dtype) -> tuple[Vn
 @here
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("out", "columns"), [(1, 16), (61, 32), (64, 48), (300, 512), (130, 704), (512, 1536)])
+@pytest.mark.parametrize(("out", "columns"), [(1, 16), (61, 32), (64, 48), (300, 512), (130, 704), (512, 1536), (70, 4112)])
 def test_every_bit_is_the_references(out: int, columns: int, bias: bool, dtype: torch.dtype) -> None:
-    """Rows of all magnitudes, with a zero one and one of a single number; more rows than a piece has."""
+    """Rows of all magnitudes, with a zero one and one of a single number; more rows than a piece has, and more
+    columns than a block."""
     compiled, readable = products(out, columns, bias, dtype)
     source = torch.Generator().manual_seed(out)
-    for count in (1, 2, 3, 4, 5, 7, 33, 130):
+    for count in (1, 2, 3, 4, 5, 6, 7, 13, 33, 130):
         rows = (torch.randn(count, columns, generator=source) * torch.logspace(-3, 3, count)[:, None]).to(dtype)
         rows[3:4] = 0
         rows[4:5, 1:] = 0

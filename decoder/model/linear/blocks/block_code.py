@@ -28,6 +28,7 @@ from decoder.model.linear.machine_code import (
     LANES,
     VECTORS,
     Code,
+    Form,
     Program,
     Value,
     vector,
@@ -112,7 +113,9 @@ def _round(code: Code, fields: Fields, group: int, bits: int) -> None:
 
 
 def _product(code: Code, fields: Fields, kind: BlockFormat, bits: int, vnni: bool) -> None:
-    code.tiles(fields, ROWS, _Product(code, fields, kind, bits, vnni).tile)
+    product = _Product(code, fields, kind, bits, vnni)
+    form = Form(product.blocks, record_bytes(kind), step=1, rows=ROWS, kind=FLOATS)
+    code.tiles(fields, form, product.sums, product.write)
 
 
 class _Product:
@@ -124,15 +127,15 @@ class _Product:
         self.record = record_bytes(kind)
         self.blocks, self.spans = (code.sdiv(fields["columns"], whole(size)) for size in (BLOCK, SPAN))
 
-    def tile(self, tile: Value, row: Value, count: int) -> None:
-        """All blocks of a tile of outputs."""
+    def sums(
+        self, matrix: Value, row: Value, count: int, blocks: tuple[Value, Value], before: list[Value]
+    ) -> list[Value]:
+        """As `machine_code.Add`."""
         code = self.code
         rows = [code.add(row, whole(offset)) for offset in range(count)]
-        start = code.at(self.fields["matrix"], code.mul(tile, self.blocks), self.record)
-        with code.loop(whole(0), self.blocks, 1, [vector(FLOATS, 0.0)] * (count * VECTORS)) as (block, before, found):
-            found.extend(self._block(code.at(start, block, self.record), block, rows, before))
-        for place, total in enumerate(found):
-            self._write(tile, rows[place // VECTORS], place % VECTORS, total)
+        with code.loop(*blocks, 1, before) as (block, totals, found):
+            found.extend(self._block(code.at(matrix, block, self.record), block, rows, totals))
+        return found
 
     def _block(self, record: Value, block: Value, rows: list[Value], before: list[Value]) -> list[Value]:
         """Totals with a block's products added, float32, of each row and its vectors."""
@@ -270,12 +273,14 @@ class _Product:
         widened = self.code.zext if self.kind == "Q4_K" else self.code.sext
         return [widened(part, INTS) for part in parts]
 
-    def _write(self, tile: Value, at: Value, number: int, total: Value) -> None:
+    def write(self, tile: Value, row: Value, sums: list[Value]) -> None:
+        """Sums + bias, rounded to the output's format."""
         code, fields = self.code, self.fields
-        outputs = code.add(code.mul(tile, whole(OUTPUTS)), whole(number * LANES))
-        value = code.fadd(total, code.read(FLOATS, fields["bias"], outputs, 4, align=4))
-        place = code.at(fields["output"], code.add(code.mul(at, fields["width"]), outputs), self.bits // 8)
-        code.store(code.as_bfloat16(value) if self.bits == 16 else value, place, align=2)
+        for number, total in enumerate(sums):
+            outputs = code.add(code.mul(tile, whole(OUTPUTS)), whole(number * LANES))
+            value = code.fadd(total, code.read(FLOATS, fields["bias"], outputs, 4, align=4))
+            place = code.at(fields["output"], code.add(code.mul(row, fields["width"]), outputs), self.bits // 8)
+            code.store(code.as_bfloat16(value) if self.bits == 16 else value, place, align=2)
 
     def _dot(self, before: Value, weights: Value, numbers: Value) -> Value:
         """before + the sums of four products each of unsigned weights and signed numbers, [16, 4] bytes both."""

@@ -16,9 +16,9 @@ from decoder.model.linear.machine_code import (
     LANES,
     VECTORS,
     Code,
+    Form,
     Program,
     Value,
-    vector,
     whole,
 )
 from decoder.model.linear.tiled_matrix import OUTPUTS
@@ -46,39 +46,36 @@ def program() -> Program:
 
 
 def _product(code: Code, fields: Fields, bits: int) -> None:
-    def tile(number: Value, row: Value, count: int) -> None:
-        _finish(code, fields, number, row, _sums(code, fields, number, row, count), bits)
-
-    code.tiles(fields, ROWS, tile)
+    form = Form(fields["columns"], OUTPUTS, step=4, rows=ROWS, kind=INTS)
+    code.tiles(fields, form, partial(_sums, code, fields), partial(_finish, code, fields, bits))
 
 
-def _sums(code: Code, fields: Fields, tile: Value, row: Value, count: int) -> list[list[Value]]:
-    """Sums of `count` rows, [count][VECTORS]."""
-    columns = fields["columns"]
-    matrix = code.at(fields["matrix"], code.mul(tile, columns), OUTPUTS)
-    rows = [code.at(fields["integers"], code.mul(code.add(row, whole(number)), columns), 1) for number in range(count)]
-    zeros = [vector(INTS, 0)] * (count * VECTORS)
-    with code.loop(whole(0), columns, 4, zeros) as (column, sums, found):
+def _sums(
+    code: Code, fields: Fields, matrix: Value, row: Value, count: int, columns: tuple[Value, Value], before: list[Value]
+) -> list[Value]:
+    """As `machine_code.Add`."""
+    rows = [
+        code.at(fields["integers"], code.mul(code.add(row, whole(number)), fields["columns"]), 1)
+        for number in range(count)
+    ]
+    with code.loop(*columns, 4, before) as (column, sums, found):
         weights = code.at(matrix, column, OUTPUTS)
         four_by_16 = [code.read_on(INTS, weights, whole(number), 64, align=64) for number in range(VECTORS)]
         for place in rows:
             four = code.spread(code.read(I32, place, column, 1, align=4))
             for weight in four_by_16:
-                before = sums[len(found)]
-                found.append(code.instruction("llvm.x86.avx512.vpdpbusd.512", INTS, before, four, weight))
-    return [found[start : start + VECTORS] for start in range(0, len(found), VECTORS)]
+                total = sums[len(found)]
+                found.append(code.instruction("llvm.x86.avx512.vpdpbusd.512", INTS, total, four, weight))
+    return found
 
 
-def _finish(code: Code, fields: Fields, tile: Value, row: Value, sums: list[list[Value]], bits: int) -> None:
+def _finish(code: Code, fields: Fields, bits: int, tile: Value, row: Value, sums: list[Value]) -> None:
     """sum * scale * step + bias, each rounded to float32, and the outcome to the output's format."""
-    for number in range(VECTORS):
+    step = code.spread(code.read(F32, fields["steps"], row, 4, align=4))
+    for number, total in enumerate(sums):
         outputs = code.add(code.mul(tile, whole(OUTPUTS)), whole(number * LANES))
         zero = code.read(INTS, fields["zero"], outputs, 4, align=4)
         scale, bias = (code.read(FLOATS, fields[name], outputs, 4, align=4) for name in ("scale", "bias"))
-        for offset, row_sums in enumerate(sums):
-            at = code.add(row, whole(offset))
-            total = code.sitofp(code.sub(row_sums[number], zero), FLOATS)
-            step = code.spread(code.read(F32, fields["steps"], at, 4, align=4))
-            value = code.fadd(code.fmul(code.fmul(total, scale), step), bias)
-            place = code.at(fields["output"], code.add(code.mul(at, fields["width"]), outputs), bits // 8)
-            code.store(code.as_bfloat16(value) if bits == 16 else value, place, align=2)
+        value = code.fadd(code.fmul(code.fmul(code.sitofp(code.sub(total, zero), FLOATS), scale), step), bias)
+        place = code.at(fields["output"], code.add(code.mul(row, fields["width"]), outputs), bits // 8)
+        code.store(code.as_bfloat16(value) if bits == 16 else value, place, align=2)

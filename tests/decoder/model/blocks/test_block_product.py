@@ -38,7 +38,7 @@ def rows_of_all_magnitudes(count: int, columns: int) -> torch.Tensor:
 
 @needs_int4
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
-@pytest.mark.parametrize(("out", "blocks", "bias"), [(1, 1, True), (64, 2, False), (150, 3, True)])
+@pytest.mark.parametrize(("out", "blocks", "bias"), [(1, 1, True), (64, 2, False), (150, 3, True), (64, 27, True)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_bit_is_the_references(kind: BlockFormat, out: int, blocks: int, bias: bool, dtype: torch.dtype) -> None:
     data = random_bytes(out, blocks, kind)
