@@ -51,6 +51,8 @@ class PassCache:
     def __init__(self, spans: list[Span], keep_queries: frozenset[int] = frozenset()) -> None:
         self.spans = spans
         self.keep_queries = keep_queries
+        self.along_paths: bool = all(span.paths for span in spans)
+        """Whether attention goes along paths, of all sequences."""
         self.queries: dict[int, torch.Tensor] = {}
         """Layer -> [T, heads, head_dim], for the layers in `keep_queries`."""
         self.layer: list[tuple[torch.Tensor, torch.Tensor]] = []

@@ -73,10 +73,15 @@ class KVCache:
         Returns:
             keys and values of kept and pending rows: views [1, kv_heads, length + pending, head_dim].
         """
-        end = self.length + self.pending
-        self._buffer[layer, 0, :, self.length : end] = keys[0]
-        self._buffer[layer, 1, :, self.length : end] = values[0]
-        return self._buffer[layer, 0:1, :, :end], self._buffer[layer, 1:2, :, :end]
+        here = self.pending_too(layer)
+        for kept, new in zip(here, (keys, values), strict=True):
+            kept[:, :, self.length :] = new
+        return here
+
+    def pending_too(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values of one layer's kept and pending rows: views [1, kv_heads, length + pending, head_dim]."""
+        here, end = self._buffer[layer], self.length + self.pending
+        return here[0:1, :, :end], here[1:2, :, :end]
 
     def keep(self, path: Sequence[int]) -> None:
         """Keep the root and the accepted nodes of the last pass, in order, and drop the other pending rows.

@@ -20,10 +20,10 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
+from decoder.model.layers import gated_mlp, rms_norm, rotary_attention
 from decoder.model.linear import joint
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.linear.quantise import formats_of
-from decoder.model.norms import rms_norm
 from decoder.model.pass_parts import PromptChunk, TreePass
 from decoder.model.paths import path_attention
 from decoder.model.paths.paths import Paths
@@ -68,6 +68,10 @@ class TargetModel:
         """Number of norms that machine code computes."""
         self.joint: int = joint.join(model)
         """Number of products of several layers."""
+        self.gates: int = gated_mlp.speed_up(model)
+        """Number of MLPs whose gates machine code computes."""
+        self.rotations: int = rotary_attention.speed_up(model)
+        """Number of attention layers for which machine code rotates."""
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)

@@ -112,7 +112,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
     if target.along_paths:
         facts += ("paths", MAX_PATHS)
     if target.joint:
-        facts += ("joint", target.joint, target.norms)
+        facts += ("joint", target.joint, target.norms, target.gates, target.rotations)
     if target.graphs is not None:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):

@@ -183,7 +183,7 @@ class _Stretch:
         largest = code.spread(_folded(code, found[0], partial(_larger, code)))
         with code.loop(whole(0), past, LANES, [vector(FLOATS, 0.0)]) as (key, (before,), sums):
             place = code.at(scores, key, 4)
-            weight = _exponential(code, code.fsub(code.load(place, align=4, typ=FLOATS), largest))
+            weight = exponential(code, code.fsub(code.load(place, align=4, typ=FLOATS), largest))
             code.store(weight, place, align=4)
             sums.append(code.fadd(before, weight))
         code.store(_folded(code, sums[0], code.fadd), code.at(self.totals, query, 4), align=4)
@@ -283,7 +283,7 @@ def _transposed(code: Code, rows: list[Value]) -> list[Value]:
     return rows
 
 
-def _exponential(code: Code, value: Value) -> Value:
+def exponential(code: Code, value: Value) -> Value:
     """e to the power of 16 numbers that are not above 0."""
     fma = partial(code.instruction, "llvm.fma.v16f32", FLOATS)
     held = code.select(code.fcmp_ordered("<", value, vector(FLOATS, LEAST)), vector(FLOATS, LEAST), value)

@@ -13,8 +13,8 @@ import torch
 from transformers.models.llama.modeling_llama import LlamaRMSNorm
 from transformers.models.olmo2.modeling_olmo2 import Olmo2RMSNorm
 
+from decoder.model.layers import rms_norm
 from decoder.model.linear import rounding
-from decoder.model.norms import rms_norm
 
 here = pytest.mark.skipif(not rounding.suits(), reason="the processor has no AVX2")
 
@@ -144,7 +144,7 @@ def test_where_something_is_missing_the_layers_are_stock(missing: str, monkeypat
     if missing == "llvmlite":
         for name in ("llvmlite", "llvmlite.binding"):
             monkeypatch.setitem(sys.modules, name, None)
-        monkeypatch.delitem(sys.modules, "decoder.model.norms.rms_norm_code", raising=False)
+        monkeypatch.delitem(sys.modules, "decoder.model.layers.rms_norm_code", raising=False)
         monkeypatch.delitem(sys.modules, "decoder.model.linear.machine_code", raising=False)
     elif missing == "openmp":
         monkeypatch.setattr(ctypes, "CDLL", lambda name: object())

@@ -41,7 +41,9 @@ def layer(dtype: torch.dtype, out: int, columns: int, bias: bool = True) -> torc
 
 @here
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("out", "columns"), [(1, 2), (61, 32), (64, 48), (7, 22), (300, 512), (130, 704), (512, 1536), (65, 2070)])
+@pytest.mark.parametrize(
+    ("out", "columns"), [(1, 2), (61, 32), (64, 48), (7, 22), (300, 512), (130, 704), (512, 1536), (65, 2070)]
+)
 def test_products_are_as_near_as_their_format_lets_them(dtype: torch.dtype, out: int, columns: int, bias: bool) -> None:
     made = layer(dtype, out, columns, bias)
     weight = made.weight.clone()

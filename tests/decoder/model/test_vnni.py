@@ -28,7 +28,9 @@ def products(out: int, columns: int, bias: bool, dtype: torch.dtype) -> tuple[Vn
 @here
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float16])
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize(("out", "columns"), [(1, 16), (61, 32), (64, 48), (300, 512), (130, 704), (512, 1536), (70, 4112)])
+@pytest.mark.parametrize(
+    ("out", "columns"), [(1, 16), (61, 32), (64, 48), (300, 512), (130, 704), (512, 1536), (70, 4112)]
+)
 def test_every_bit_is_the_references(out: int, columns: int, bias: bool, dtype: torch.dtype) -> None:
     """Rows of all magnitudes, with a zero one and one of a single number; more rows than a piece has, and more
     columns than a block."""

@@ -129,6 +129,6 @@ def code() -> Run:
         OSError, AttributeError: torch has no GNU OpenMP.
         RuntimeError: LLVM cannot make the code for this processor.
     """
-    from decoder.model.norms.rms_norm_code import program
+    from decoder.model.layers.rms_norm_code import program
 
     return program().compiled("avx2")["norm"]

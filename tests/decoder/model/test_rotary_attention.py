@@ -1,0 +1,160 @@
+"""Rotary embeddings in machine code: the bits of the stock layers, and the same cache."""
+
+from __future__ import annotations
+
+import ctypes
+import random
+import sys
+from typing import Any
+
+import pytest
+import torch
+import transformers
+
+from decoder.drafts.tree import ROOT, DraftTree, TokenSource
+from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
+from decoder.model.kv_cache import KVCache
+from decoder.model.layers import rotary_attention
+from decoder.model.linear import rounding
+from decoder.model.pass_parts import TreePass
+from decoder.model.paths import path_attention
+from decoder.model.target import TargetModel
+
+here = pytest.mark.skipif(not rounding.suits(), reason="the processor has no AVX2")
+FORMS = ["LlamaConfig", "Qwen2Config", "Qwen3Config", "MistralConfig"]
+SIZES = {
+    **{"vocab_size": 61, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 32},
+    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "pad_token_id": 0},
+    **{"initializer_range": 0.4},
+}
+
+
+def model(form: str = "LlamaConfig", **options: Any) -> Any:
+    config = getattr(transformers, form)(**(SIZES | options))
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+
+
+def random_tree(source: random.Random, nodes: int) -> DraftTree:
+    tree = DraftTree()
+    while len(tree) < nodes:
+        tree.add(source.randrange(61), source.randint(ROOT, len(tree) - 1), TokenSource("test"))
+    return tree
+
+
+def passes(target: TargetModel) -> tuple[list[ForwardOutputs], list[KVCache]]:
+    """Prompts of three sequences, and two passes over trees of all of them."""
+    source = random.Random(1)
+    wanted = RequiredOutputs(queries=frozenset({1}))
+    caches = [target.new_cache(4) for _ in range(3)]  # they have to grow
+    outputs = []
+    for number, cache in enumerate(caches):
+        outputs.append(target.prefill([source.randrange(61) for _ in range(5 + 40 * number)], cache, wanted))
+    for nodes in (9, 40):
+        parts = [TreePass(cache, source.randrange(61), random_tree(source, nodes), wanted) for cache in caches]
+        outputs += target.forward_tree(parts)
+        for cache in caches:
+            cache.keep([0, 1] if nodes == 9 else [])
+    return outputs, caches
+
+
+@here
+@pytest.mark.parametrize("form", FORMS)
+def test_every_bit_is_the_stock_layers(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TargetModel(model(form))
+    assert (target.rotations, target.along_paths) == (2, True)
+    found, kept = passes(target)
+    monkeypatch.setattr(rotary_attention, "available", lambda: False)
+    stock = TargetModel(model(form))
+    assert stock.rotations == 0
+    wanted, stock_kept = passes(stock)
+    for ours, theirs in zip(found, wanted, strict=True):
+        assert torch.equal(ours.logits, theirs.logits)
+        assert torch.equal(ours.queries[1], theirs.queries[1])
+    for cache, other in zip(kept, stock_kept, strict=True):
+        assert torch.equal(cache.rows(), other.rows())
+
+
+@here
+def test_without_paths_the_stock_layer_runs() -> None:
+    target = TargetModel(model())
+    along, _ = passes(target)
+    target.along_paths = False
+    other, _ = passes(target)
+    for ours, theirs in zip(along, other, strict=True):
+        assert torch.allclose(ours.logits.float(), theirs.logits.float(), atol=0.3 * float(theirs.logits.float().std()))
+
+
+@here
+def test_a_gradient_takes_the_stock_layer() -> None:
+    sped_up = model()
+    target = TargetModel(sped_up)
+    layer = sped_up.model.layers[0].self_attn
+    rows = torch.randn(1, 3, 64, generator=torch.Generator().manual_seed(3)).bfloat16().requires_grad_()
+    assert target.rotations
+    assert not rotary_attention._fits(rows, None)
+    with pytest.raises(ValueError, match="TargetModel"):  # stock attention without its pass
+        layer(rows, position_embeddings=sped_up.model.rotary_emb(rows, torch.arange(3)[None]), attention_mask=None)
+
+
+@here
+@pytest.mark.parametrize(
+    ("form", "options"),
+    [
+        ("CohereConfig", {}),  # rotates neighbours
+        ("GlmConfig", {"pad_token_id": 0}),  # rotates a part of a head
+        ("Phi3Config", {}),  # one projection for all
+        ("LlamaConfig", {"head_dim": 16}),
+        ("LlamaConfig", {"head_dim": 40}),
+    ],
+)
+def test_other_forms_stay_stock(form: str, options: dict[str, Any]) -> None:
+    other = model(form, **options)
+    other.set_attn_implementation("rag_tree")
+    assert rotary_attention.speed_up(other) == 0
+    assert not any("forward" in layer.self_attn.__dict__ for layer in other.model.layers)
+
+
+@here
+def test_other_formats_stay_stock() -> None:
+    assert TargetModel(model().float()).rotations == 0
+
+
+@here
+def test_it_is_used_where_it_is_for_the_processor() -> None:
+    """Else a fault in the code would go unnoticed: torch would rotate, slowly."""
+    assert rotary_attention.available()
+    assert path_attention.available(torch.bfloat16, 32)
+
+
+@here
+@pytest.mark.parametrize("missing", ["llvmlite", "openmp"])
+def test_where_something_is_missing_the_layers_are_stock(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if missing == "llvmlite":
+        for name in ("llvmlite", "llvmlite.binding"):
+            monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.delitem(sys.modules, "decoder.model.layers.rotary_code", raising=False)
+        monkeypatch.delitem(sys.modules, "decoder.model.linear.machine_code", raising=False)
+    else:
+        monkeypatch.setattr(ctypes, "CDLL", lambda name: object())
+    monkeypatch.setattr(rotary_attention, "code", rotary_attention.code.__wrapped__)
+    assert rotary_attention.speed_up(model()) == 0
+
+
+@here
+def test_it_needs_no_more_than_avx2(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM divides registers that a processor lacks: the code for one of 2013 gives the same bits here."""
+    import llvmlite.binding as llvm
+
+    class Features(dict[str, bool]):
+        def flatten(self) -> str:
+            return "+avx2,+fma,+f16c,+bmi2"
+
+    wanted, _ = passes(TargetModel(model()))
+    monkeypatch.setattr(llvm, "get_host_cpu_name", lambda: "haswell")
+    monkeypatch.setattr(llvm, "get_host_cpu_features", lambda: Features(avx2=True))
+    code = rotary_attention.code.__wrapped__()
+    monkeypatch.setattr(rotary_attention, "code", lambda: code)
+    found, _ = passes(TargetModel(model()))
+    assert all(torch.equal(*(one.logits for one in pair)) for pair in zip(found, wanted, strict=True))
