@@ -29,7 +29,7 @@ from decoder.sampling.near_ties import THRESHOLDS
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.stopping import Detokenize, StopStrings
 from decoder.sequence import PassLoad, Step
-from decoder.verify import Readings, draw_ahead, read_device_rows, verify
+from decoder.verify import Readings, draw_ahead, read_ahead, verify
 
 MIXED_CHUNK = 128
 """Most prompt tokens in a pass while other answers wait for their next token."""
@@ -161,8 +161,8 @@ class Engine:
         results = self.target.forward_tree([part for _, part in parts]) if parts else []  # one target pass
         draw_ahead([sequence for sequence, _ in parts], self.target.vocab_size)  # a GPU runs meanwhile
         self.target.synchronize()
+        readings = read_ahead([outputs.logits for outputs in results], [sequence for sequence, _ in parts])
         passed = time.perf_counter()
-        readings = read_device_rows([outputs.logits for outputs in results], [sequence for sequence, _ in parts])
         walks = [
             self._walk(s, part, outputs, read)
             for (s, part), outputs, read in zip(parts, results, readings, strict=True)

@@ -1,7 +1,7 @@
 """The accept rule: a draft token is accepted if it equals the token that `select` picks at its position.
 
 One walk from the root compares every child with that token. It is the same for greedy and sampled answers, for chains
-and trees, and for every drafter. On a GPU, the rows of all answers are read before the walks (`read_rows`).
+and trees, and for every drafter. Rows of greedy answers, and of all on a GPU, are read before the walks (`read_rows`).
 """
 
 from __future__ import annotations
@@ -79,10 +79,16 @@ def draw_ahead(sequences: Ids[Sequence], vocab: int) -> None:
             noise.stream(sequence.params.seed, sequence.params.choice, sequence.position, vocab)
 
 
-def read_device_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:
-    """`read_rows` for answers whose logits are on a GPU; None for others."""
+def read_ahead(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:
+    """`read_rows` for answers whose rows are read sooner all at once: all of them on a GPU, plain greedy ones on a
+    CPU. None for others.
+    """
     readings: list[Readings | None] = [None] * len(logits)
-    numbers = [number for number, rows in enumerate(logits) if rows.device.type != "cpu"]
+    numbers = [
+        number
+        for number, (rows, sequence) in enumerate(zip(logits, sequences, strict=True))
+        if rows.device.type != "cpu" or sequence.params.plain_greedy
+    ]
     found = read_rows([logits[number] for number in numbers], [sequences[number] for number in numbers])
     for number, reading in zip(numbers, found, strict=True):
         readings[number] = reading
@@ -105,7 +111,7 @@ def read_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readi
     whole = [n for n, s in enumerate(sequences) if s.params.exact == "strict" or has_grammar(s.history)]
     others = sorted(set(range(len(sequences))) - {*plain, *whole})
     if plain:
-        tokens: Iterator[int] = iter(greedy(_joined([logits[n] for n in plain])).tolist())
+        tokens: Iterator[int] = iter(_greedy([logits[n] for n in plain]))
         for n in plain:
             readings[n] = list(islice(tokens, len(logits[n])))
     if others:
@@ -114,6 +120,14 @@ def read_rows(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readi
         for n in others:
             readings[n] = list(islice(rows, len(logits[n])))
     return readings
+
+
+def _greedy(logits: Ids[torch.Tensor]) -> list[int]:
+    """The greedy choices of all rows; on a CPU, joining these takes longer than reading them apart."""
+    if logits[0].device.type == "cpu":
+        return [token for rows in logits for token in greedy(rows).tolist()]
+    chosen: list[int] = greedy(_joined(logits)).tolist()
+    return chosen
 
 
 def _joined(logits: Ids[torch.Tensor]) -> torch.Tensor:

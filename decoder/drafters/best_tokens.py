@@ -12,6 +12,8 @@ _BLOCK = 64
 """Tokens of a block, which lie far apart. The k-th best of the blocks' maxima is no better than the k-th best token."""
 _WIDE_BLOCK = 128
 """The same where several rows are read."""
+_AT_ONCE = 16
+"""Rows that are read at once: as float32 they stay in a cache."""
 
 
 def best_tokens(logits: torch.Tensor, count: int) -> list[int]:
@@ -45,12 +47,15 @@ def best_of_rows(logits: torch.Tensor, count: int) -> tuple[torch.Tensor, torch.
     if logits.device.type != "cpu" or blocks <= count:
         values, tokens = logits.topk(min(count, vocab))
         return tokens.cpu(), values.cpu()
+    if rows > _AT_ONCE:
+        parts = [best_of_rows(part, count) for part in torch.split(logits, _AT_ONCE)]
+        return torch.cat([tokens for tokens, _ in parts]), torch.cat([values for _, values in parts])
     logits = logits.float() if logits.dtype in (torch.bfloat16, torch.float16) else logits  # exact, and sooner compared
     width = _WIDE_BLOCK * blocks
-    parts, rest = logits[:, :width].view(rows, blocks, _WIDE_BLOCK), logits[:, width:]
-    best = parts.amax(2).topk(count).indices[:, :, None]  # the best tokens lie in the blocks of the greatest maxima
+    cut, rest = logits[:, :width].view(rows, blocks, _WIDE_BLOCK), logits[:, width:]
+    best = cut.amax(2).topk(count).indices[:, :, None]  # the best tokens lie in the blocks of the greatest maxima
     tokens = (best * _WIDE_BLOCK + torch.arange(_WIDE_BLOCK)).flatten(1)
     tokens = torch.cat((tokens, torch.arange(width, vocab).expand(rows, -1)), 1)
-    kept = torch.cat((parts.gather(1, best.expand(rows, count, _WIDE_BLOCK)).flatten(1), rest), 1)
+    kept = torch.cat((cut.gather(1, best.expand(rows, count, _WIDE_BLOCK)).flatten(1), rest), 1)
     values, places = kept.topk(count)
     return tokens.gather(1, places), values

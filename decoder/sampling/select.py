@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from decoder.sampling import contenders, noise
 from decoder.sampling.best_tokens import BestTokens
 from decoder.sampling.grammar import keep_allowed
+from decoder.sampling.greedy import greedy
 from decoder.sampling.history import History
 from decoder.sampling.params import SamplingParams
 from decoder.sampling.processors import Floats, best_indices, nucleus, penalise, tempered
@@ -41,7 +42,7 @@ def select(
         the token id.
     """
     if params.plain_greedy:
-        return int(logits.argmax())  # torch returns the first of equal maxima
+        return int(greedy(logits[None])[0])
     token = contenders.choice(logits, params, position, history, best)
     return oracle(logits, params, position, history) if token is None else token
 

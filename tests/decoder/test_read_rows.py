@@ -99,7 +99,7 @@ def test_answers_are_the_same_if_their_rows_are_read_at_once(monkeypatch: pytest
     expected = answers()
     calls = itertools.count()
     monkeypatch.setattr(
-        engine_module, "read_device_rows", lambda logits, answers: (next(calls), read_rows(logits, answers))[1]
+        engine_module, "read_ahead", lambda logits, answers: (next(calls), read_rows(logits, answers))[1]
     )
     assert answers() == expected
     assert next(calls)
