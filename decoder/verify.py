@@ -81,13 +81,13 @@ def draw_ahead(sequences: Ids[Sequence], vocab: int) -> None:
 
 def read_ahead(logits: Ids[torch.Tensor], sequences: Ids[Sequence]) -> list[Readings | None]:
     """`read_rows` for answers whose rows are read sooner all at once: all of them on a GPU, plain greedy ones on a
-    CPU. None for others.
+    CPU that are not strict. None for others.
     """
     readings: list[Readings | None] = [None] * len(logits)
     numbers = [
         number
         for number, (rows, sequence) in enumerate(zip(logits, sequences, strict=True))
-        if rows.device.type != "cpu" or sequence.params.plain_greedy
+        if rows.device.type != "cpu" or (sequence.params.plain_greedy and sequence.params.exact != "strict")
     ]
     found = read_rows([logits[number] for number in numbers], [sequences[number] for number in numbers])
     for number, reading in zip(numbers, found, strict=True):

@@ -21,7 +21,7 @@ from decoder.model.linear import packed_linear, rounding
 from decoder.model.linear.blocks import block_product
 from decoder.model.linear.int8 import int8_linear
 from decoder.model.linear.tiled_linear import TiledLinear
-from decoder.model.linear.tiled_matrix import AHEAD, BLOCK
+from decoder.model.linear.tiled_matrix import AHEAD, BLOCK_BYTES
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import MAX_PATHS, TargetModel
 from decoder.planning.cost_curve import CostCurve, bucket_of
@@ -112,7 +112,9 @@ def fingerprint(target: TargetModel, model: str) -> str:
     if target.along_paths:
         facts += ("paths", MAX_PATHS)
     if target.joint:
-        facts += ("joint", target.joint, target.norms, target.gates, target.rotations)
+        facts += ("joint", target.joint, target.norms)
+    if target.gates or target.rotations:
+        facts += ("layers", target.gates, target.rotations)
     if target.graphs is not None:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):
@@ -121,7 +123,7 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("int8, rotated", int8_linear.kernel_name(), str(rounding.available()))
     if dtypes.INT4 in target.integer_formats:
         facts += ("int4, in order", block_product.kernel_name())
-    facts += ("ahead", AHEAD, "blocks", BLOCK, "greedy in blocks")
+    facts += ("ahead", AHEAD, "blocks", BLOCK_BYTES, "greedy in blocks")
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
 
 

@@ -29,14 +29,17 @@ COLUMNS = 32
 """Columns of a head come in multiples of this."""
 _ALONE = 1 << 16
 """Fewer numbers than this are computed on one thread: waking another takes longer."""
-_NAMES = ("q_proj", "k_proj", "v_proj", "o_proj", "head_dim", "layer_idx", "scaling")
+FORMS = frozenset({"LlamaAttention", "MistralAttention", "Qwen2Attention", "Qwen3Attention"})
+"""Classes of transformers whose attention rotates queries and keys, those of Qwen3 behind norms, and nothing else. A
+trial cannot tell: a bound that a layer sets to its numbers shows with large ones alone.
+"""
 _TRIAL_ROWS = 3
 Turns = tuple[torch.Tensor, torch.Tensor]
 """Cosines and sines, [1, T, dim]."""
 
 
 def speed_up(model: Any) -> int:
-    """Let the code rotate for a model's attention layers, if it is for them: of Llama's form, which is tried.
+    """Let the code rotate for a model's attention layers, if it is for them: of Llama's form, and each is tried.
 
     Their modules stay, and compute as before where attention does not go along paths, or a gradient is asked for.
 
@@ -48,9 +51,7 @@ def speed_up(model: Any) -> int:
     layers = [
         module
         for module in model.modules()
-        if all(hasattr(module, name) for name in _NAMES)
-        and "forward" not in module.__dict__
-        and module.head_dim % COLUMNS == 0
+        if type(module).__name__ in FORMS and "forward" not in module.__dict__ and module.head_dim % COLUMNS == 0
     ]
     if not layers or not _compute_alike(model, layers):
         return 0
@@ -63,7 +64,7 @@ def speed_up(model: Any) -> int:
 def _compute_alike(model: Any, layers: list[Any]) -> bool:
     """Whether stock layers give what ours would, bit by bit, and keep the same keys and values."""
     number = max(layer.layer_idx for layer in layers) + 1
-    for layer in layers:
+    for layer in layers:  # of these forms, but perhaps of another version
         dim, width = layer.head_dim, layer.q_proj.in_features
         rows = torch.linspace(-3.0, 3.0, _TRIAL_ROWS * width).sin().bfloat16().view(1, _TRIAL_ROWS, width)
         paths = [Paths.of(0, np.tri(_TRIAL_ROWS, dtype=np.bool_))]
@@ -83,9 +84,9 @@ def _compute_alike(model: Any, layers: list[Any]) -> bool:
                     pass_cache=passing,
                 )
                 found.append((output, *kept.pending_too(layer.layer_idx)))
-        except (TypeError, ValueError, RuntimeError, AttributeError):  # a form of its own
-            return False
-        if not all(torch.equal(*pair) for pair in zip(*found, strict=True)):
+            if not all(torch.equal(*pair) for pair in zip(*found, strict=True)):
+                return False
+        except (TypeError, ValueError, RuntimeError, AttributeError):  # another version's form
             return False
     return True
 
@@ -100,7 +101,7 @@ def _forward(
 ) -> tuple[torch.Tensor, None]:
     """What an attention layer's `forward` becomes."""
     passing = past_key_values
-    if position_embeddings is None or not _fits(hidden_states, passing):
+    if position_embeddings is None or not _fits(hidden_states, position_embeddings, passing, layer.head_dim):
         stock: tuple[torch.Tensor, None] = type(layer).forward(
             layer,
             hidden_states=hidden_states,
@@ -122,10 +123,12 @@ def _forward(
     return layer.o_proj(attended.view(1, count, -1)), None
 
 
-def _fits(rows: torch.Tensor, passing: Any) -> bool:
+def _fits(rows: torch.Tensor, turns: Turns, passing: Any, dim: int) -> bool:
     gradient = rows.requires_grad and torch.is_grad_enabled()
     along = isinstance(passing, PassCache) and passing.along_paths
-    return along and not gradient and rows.dtype is torch.bfloat16 and rows.dim() == 3 and rows.shape[0] == 1
+    numbers = all(one.dtype is torch.bfloat16 and one.device.type == "cpu" for one in (rows, *turns))
+    shapes = rows.dim() == 3 and rows.shape[0] == 1 and all(one.shape == (*rows.shape[:2], dim) for one in turns)
+    return along and not gradient and numbers and shapes
 
 
 def rotate(
@@ -144,7 +147,7 @@ def rotate(
     kept_keys, kept_values = span.cache.pending_too(layer)
     cosines, sines = cosines.contiguous(), sines.contiguous()
     rows, offset = span.stop - first, span.cache.length * dim * 2
-    threads = 1 if rows * queries.shape[1] < _ALONE else torch.get_num_threads()
+    threads = 1 if rows * queries.shape[1] < _ALONE else min(torch.get_num_threads(), rows)
     code()(
         [
             queries.data_ptr() + first * queries.stride(0) * 2, queries.stride(0), queries.shape[1] // dim,

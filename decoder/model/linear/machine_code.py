@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from decoder import openmp
-from decoder.model.linear.tiled_matrix import AHEAD, BLOCK, OUTPUTS, PIECE_ROWS
+from decoder.model.linear.tiled_matrix import AHEAD, BLOCK_BYTES, OUTPUTS, PIECE_ROWS
 
 LANES = 16
 """Numbers of 32 bits in a register."""
@@ -185,7 +185,7 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         kept.align = 64
         parts = self._ceiling(rows, whole(form.rows))
         most = self._ceiling(rows, parts)
-        blocks = self._ceiling(self.mul(length, whole(form.size)), whole(BLOCK))
+        blocks = self._ceiling(self.mul(length, whole(form.size)), whole(BLOCK_BYTES))
         block = self.mul(self._ceiling(self._ceiling(length, blocks), whole(form.step)), whole(form.step))
 
         def sums(row: Value, number: int) -> Value:

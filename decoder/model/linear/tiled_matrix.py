@@ -14,7 +14,7 @@ OUTPUTS = 64
 """Outputs of a tile, next to each other: four registers of 16 sums."""
 AHEAD = 3072
 """Bytes of a matrix between what the code reads and what it asks memory for meanwhile, if the rows are one tile."""
-BLOCK = 1 << 17
+BLOCK_BYTES = 1 << 17
 """Most bytes of a tile that are multiplied with all rows before the next: two such blocks are in a cache at once."""
 PIECE_ROWS = 128
 """Most rows of a product, so that they stay in a cache beside the weights of a tile."""

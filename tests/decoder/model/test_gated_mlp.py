@@ -27,6 +27,18 @@ def mlp(columns: int = 96, activation: str = "silu") -> Any:
     return made.bfloat16().requires_grad_(False)
 
 
+class Held(LlamaMLP):  # type: ignore[misc]
+    """Holds its numbers below a bound, which shows with large ones alone."""
+
+    def __init__(self) -> None:
+        super().__init__(LlamaConfig(hidden_size=64, intermediate_size=96))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        held = (self.gate_proj(x).clamp(max=7.0), self.up_proj(x).clamp(-7.0, 7.0))
+        output: torch.Tensor = self.down_proj(self.act_fn(held[0]) * held[1])
+        return output
+
+
 def model(*mlps: Any, device: str = "cpu", dtype: torch.dtype = torch.bfloat16) -> Any:
     return SimpleNamespace(device=torch.device(device), dtype=dtype, modules=lambda: mlps)
 
@@ -78,6 +90,10 @@ def test_only_what_computes_alike_is_sped_up() -> None:
     assert gated_mlp.speed_up(model(plain)) == 0, "once"
     assert gated_mlp.speed_up(model(other)) == gated_mlp.speed_up(model(odd)) == 0
     assert gated_mlp.speed_up(model(Phi3MLP(Phi3Config(hidden_size=64)).bfloat16())) == 0
+    nearly = mlp(activation="gelu")
+    nearly.gate_proj.weight.mul_(1e-4)  # where GELU and SiLU nearly agree
+    assert gated_mlp.speed_up(model(nearly)) == 0
+    assert gated_mlp.speed_up(model(Held().bfloat16())) == 0
     assert gated_mlp.speed_up(model(mlp(), device="cuda")) == 0
     assert gated_mlp.speed_up(model(mlp().float(), dtype=torch.float32)) == 0
 
@@ -103,6 +119,8 @@ def test_a_gradient_and_another_format_take_the_stock_layer() -> None:
         layer(rows).sum().backward()
         gradients.append(rows.grad)
     assert torch.equal(*gradients)
+    elsewhere = copy.deepcopy(sped_up).to("meta")
+    assert elsewhere(torch.empty(2, 64, dtype=torch.bfloat16, device="meta")).is_meta
     exact = torch.linspace(-1, 1, 64)[None]
     assert torch.equal(sped_up.float()(exact), stock.float()(exact))
 
