@@ -33,7 +33,7 @@ def test_all_forbidden_and_all_equal_come_by_their_ids() -> None:
 def test_those_of_several_rows_are_those_of_each(dtype: torch.dtype, vocab: int) -> None:
     """Equal logits may come in another order, so their values are compared."""
     random = torch.Generator().manual_seed(vocab)
-    logits = (torch.randn(5, vocab, generator=random) * 4).to(dtype)
+    logits = (torch.randn(37, vocab, generator=random) * 4).to(dtype)  # more than are read at once
     logits[1, -1], logits[2, : vocab // 2], logits[3] = 30.0, -torch.inf, 1.0
     tokens, values = best_of_rows(logits, 8)
     expected = logits.sort(descending=True, dim=1).values[:, :8]
