@@ -9,10 +9,12 @@ const PASSES = "A pass is one run of the whole model. Plain decoding takes one f
 
 const COPIES = "copies of the passages, the conversation or the answer";
 const COPIES_TOO = "copies of the passages, the conversation or the answer, and guesses from the last pass";
+const ALL =
+  "copies of the passages, the conversation or the answer, guesses from the last pass, and words that often follow";
 const MASKS = "guesses of the model at masked places ahead";
 /** What the drafts of each drafter are (docs/explanation.md). */
 const DRAFTS = {
-  auto: COPIES_TOO, pld: COPIES, copyspec: COPIES, casd: COPIES, pld_plus: COPIES, logitspec: COPIES_TOO,
+  auto: ALL, pld: COPIES, copyspec: COPIES, casd: COPIES, pld_plus: COPIES, logitspec: COPIES_TOO,
   recycling: "guesses from what the model favoured after the same token before",
   lookahead: "guesses that the model makes beside the answer",
   small_model: "guesses of a smaller model", eagle: "guesses of a small head on the model",

@@ -41,6 +41,7 @@ export default {
   "{part} of {all}": "{part} von {all}",
   "copies of the passages, the conversation or the answer": "Kopien aus Textstellen, Gespräch oder Antwort",
   "copies of the passages, the conversation or the answer, and guesses from the last pass": "Kopien aus Textstellen, Gespräch oder Antwort und Vermutungen aus dem letzten Durchlauf",
+  "copies of the passages, the conversation or the answer, guesses from the last pass, and words that often follow": "Kopien aus Textstellen, Gespräch oder Antwort, Vermutungen aus dem letzten Durchlauf und Wörter, die oft folgen",
   "guesses of the model at masked places ahead": "Vermutungen des Modells an maskierten Stellen voraus",
   "guesses from what the model favoured after the same token before": "Vermutungen aus dem, was das Modell nach demselben Token schon vorzog",
   "guesses that the model makes beside the answer": "Vermutungen, die das Modell neben der Antwort anstellt",

@@ -41,6 +41,7 @@ export default {
   "{part} of {all}": "{part} van {all}",
   "copies of the passages, the conversation or the answer": "kopieën uit passages, gesprek of antwoord",
   "copies of the passages, the conversation or the answer, and guesses from the last pass": "kopieën uit passages, gesprek of antwoord, en vermoedens uit de laatste doorgang",
+  "copies of the passages, the conversation or the answer, guesses from the last pass, and words that often follow": "kopieën uit passages, gesprek of antwoord, vermoedens uit de laatste doorgang, en woorden die vaak volgen",
   "guesses of the model at masked places ahead": "vermoedens van het model op gemaskeerde plaatsen verderop",
   "guesses from what the model favoured after the same token before": "vermoedens uit wat het model na hetzelfde token eerder verkoos",
   "guesses that the model makes beside the answer": "vermoedens die het model naast het antwoord maakt",

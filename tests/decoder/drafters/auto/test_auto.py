@@ -237,8 +237,13 @@ def test_the_engine_verifies_only_what_pays() -> None:
     assert steps["free"][0] < 20
 
 
-def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each takes its time in plain decoding too; with a large vocabulary and sampling that is milliseconds a token."""
+@pytest.mark.parametrize(("name", "temperature"), [("select", 0.01), ("greedy", 0.0)])
+def test_choosing_many_tokens_does_not_make_a_pass_look_dear(
+    name: str, temperature: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each takes its time in plain decoding too; with a large vocabulary and sampling that is milliseconds a token.
+    Greedy choices are made all at once, and are a part of the pass.
+    """
     clock = [0.0]
     monkeypatch.setattr("time.perf_counter", lambda: clock[0])
     curve = CostCurve()
@@ -256,10 +261,11 @@ def test_choosing_many_tokens_does_not_make_a_pass_look_dear(monkeypatch: pytest
         clock[0] += 0.25
         return choose_token(*args, **options)
 
-    forward, choose_token = target.forward_tree, decoder.verify.select
+    forward, choose_token = target.forward_tree, getattr(decoder.verify, name)
     monkeypatch.setattr(target, "forward_tree", slow_pass)
-    monkeypatch.setattr("decoder.verify.select", slow_choice)
-    steps = list(engine.generate([7, 9, 11, 13, 15, 17] * 8, SamplingParams(max_tokens=40, ignore_eos=True)))
+    monkeypatch.setattr(f"decoder.verify.{name}", slow_choice)
+    params = SamplingParams(temperature=temperature, seed=0, max_tokens=40, ignore_eos=True)
+    steps = list(engine.generate([7, 9, 11, 13, 15, 17] * 8, params))
     assert max(len(step.tokens) for step in steps) > 4
     assert told == pytest.approx([1.25] * (len(steps) - 1))
 
