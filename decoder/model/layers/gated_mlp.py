@@ -1,7 +1,7 @@
 """The gate of an MLP in one piece of machine code, in bfloat16 on x86 processors with AVX2: SiLU of its one half, by
 the other.
 
-The stock layers run two operations, of which SiLU alone takes as long as a tenth of the products of 64 rows in int8.
+The stock layers run two operations, which together take a twentieth of a pass over 64 rows in int8.
 Rounded where they round. What a row gives depends on no other row. The code (`gate_code.py`) is made at the first use.
 """
 
