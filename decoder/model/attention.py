@@ -57,6 +57,8 @@ class PassCache:
         """Layer -> [T, heads, head_dim], for the layers in `keep_queries`."""
         self.layer: list[tuple[torch.Tensor, torch.Tensor]] = []
         """Keys and values of the running layer, one pair per sequence."""
+        self.prepared: dict[Any, Any] = {}
+        """What layers prepare once for all of them."""
 
     def update(
         self, keys: torch.Tensor, values: torch.Tensor, layer_idx: int, *_: Any, **__: Any

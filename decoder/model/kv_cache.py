@@ -83,6 +83,10 @@ class KVCache:
         here, end = self._buffer[layer], self.length + self.pending
         return here[0:1, :, :end], here[1:2, :, :end]
 
+    def layer(self, number: int) -> torch.Tensor:
+        """One layer's memory for keys and values: a view [2, kv_heads, capacity, head_dim]."""
+        return self._buffer[number]
+
     def keep(self, path: Sequence[int]) -> None:
         """Keep the root and the accepted nodes of the last pass, in order, and drop the other pending rows.
 

@@ -20,7 +20,7 @@ from decoder.model.adapters import Adapters, AdaptiveRows, Hook
 from decoder.model.forward_outputs import NOTHING, ForwardOutputs, RequiredOutputs
 from decoder.model.graphs.graphed_passes import GraphedPasses
 from decoder.model.kv_cache import KVCache
-from decoder.model.layers import gated_mlp, rms_norm, rotary_attention
+from decoder.model.layers import decoder_layer, gated_mlp, rms_norm, rotary_attention
 from decoder.model.linear import joint
 from decoder.model.linear.packed_linear import kept_bytes, pack, packed_passes
 from decoder.model.linear.quantise import formats_of
@@ -72,6 +72,8 @@ class TargetModel:
         """Number of MLPs whose gates machine code computes."""
         self.rotations: int = rotary_attention.speed_up(model)
         """Number of attention layers for which machine code rotates."""
+        self.prepared: int = decoder_layer.speed_up(model)
+        """Number of decoder layers that run as prepared calls."""
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)

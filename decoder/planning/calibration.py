@@ -115,6 +115,8 @@ def fingerprint(target: TargetModel, model: str) -> str:
         facts += ("joint", target.joint, target.norms)
     if target.gates or target.rotations:
         facts += ("layers", target.gates, target.rotations)
+    if target.prepared:
+        facts += ("prepared", target.prepared)
     if target.graphs is not None:
         facts += ("graphs",)
     if any(isinstance(layer, TiledLinear) for layer in target.model.modules()):

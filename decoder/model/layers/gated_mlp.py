@@ -10,15 +10,13 @@ from __future__ import annotations
 import logging
 from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from transformers.activations import SiLUActivation
 
+from decoder.model.linear.calls import Call, Run
 from decoder.model.paths.path_attention import suits
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -57,6 +55,11 @@ def speed_up(model: Any) -> int:
     return len(mlps)
 
 
+def speeds_up(mlp: Any) -> bool:
+    """Whether the code computes an MLP's gate."""
+    return getattr(mlp.forward, "__func__", None) is _forward
+
+
 @torch.no_grad()
 def _computes_alike(mlp: Any) -> bool:
     """Whether a stock layer gives what ours would, some last bits aside."""
@@ -81,14 +84,21 @@ def _forward(mlp: Any, rows: torch.Tensor) -> torch.Tensor:
 
 def gated(gate: torch.Tensor, up: torch.Tensor) -> torch.Tensor:
     """SiLU of the gate, by `up`: bfloat16 [..., columns] of one form -> the same."""
-    columns, numbers = gate.shape[-1], gate.numel()
     if gate.stride() != up.stride() or gate.stride(-1) != 1 or not _evenly(gate):
         gate, up = gate.contiguous(), up.contiguous()
     output = torch.empty(gate.shape, dtype=gate.dtype)
+    call(gate, up, output).run()
+    return output
+
+
+def call(gate: torch.Tensor, up: torch.Tensor, output: torch.Tensor) -> Call:
+    """That of the machine code: `gated` of two whose rows lie evenly and equally far apart; the output is
+    contiguous."""
+    columns, numbers = gate.shape[-1], gate.numel()
     stride = columns if gate.dim() == 1 else gate.stride(-2)
     threads = 1 if numbers < _ALONE else min(torch.get_num_threads(), numbers // columns)
-    code()([gate.data_ptr(), up.data_ptr(), stride, columns, numbers // columns, output.data_ptr(), 0], threads)
-    return output
+    fields = [gate.data_ptr(), up.data_ptr(), stride, columns, numbers // columns, output.data_ptr(), 0]
+    return Call(code(), fields, threads, (gate, up, output))
 
 
 def _evenly(rows: torch.Tensor) -> bool:

@@ -11,14 +11,12 @@ import logging
 import struct
 from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 
+from decoder.model.linear.calls import Call, Run
 from decoder.model.linear.rounding import suits
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +51,11 @@ def speed_up(model: Any) -> int:
     return len(norms)
 
 
+def speeds_up(norm: Any) -> bool:
+    """Whether the code computes a norm."""
+    return getattr(norm.forward, "__func__", None) is _forward
+
+
 @torch.no_grad()
 def _rounds_alike(norm: Any) -> bool:
     """Whether a stock layer gives the reference's bits: OLMo's rounds behind the weights alone."""
@@ -79,16 +82,26 @@ def normalised(rows: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torc
         epsilon: is added to the mean square.
     """
     rows, columns = rows.contiguous(), weight.shape[0]
-    output, numbers = torch.empty_like(rows), rows.numel()
-    threads = 1 if numbers < _ALONE else torch.get_num_threads()
-    code()(
-        [
-            rows.data_ptr(), columns, numbers // columns, weight.contiguous().data_ptr(), _bits(epsilon),
-            output.data_ptr(), 0,
-        ],
-        threads,
-    )  # fmt: skip
+    output = torch.empty_like(rows)
+    call(rows.view(-1, columns), weight.contiguous(), epsilon, output).run()
     return output
+
+
+def call(rows: torch.Tensor, weight: torch.Tensor, epsilon: float, output: torch.Tensor) -> Call:
+    """That of the machine code: `normalised` of rows [n, parts * columns], each part of a row by itself.
+
+    Args:
+        rows: may lie apart.
+        weight: contiguous.
+        output: as many numbers, contiguous.
+    """
+    columns, (count, width) = weight.shape[0], rows.shape
+    threads = 1 if count * width < _ALONE else torch.get_num_threads()
+    fields = [
+        rows.data_ptr(), rows.stride(0), width // columns, columns, count * width // columns, weight.data_ptr(),
+        _bits(epsilon), output.data_ptr(), 0,
+    ]  # fmt: skip
+    return Call(code(), fields, threads, (rows, weight, output))
 
 
 def reference(rows: torch.Tensor, weight: torch.Tensor, epsilon: float) -> torch.Tensor:

@@ -6,8 +6,9 @@ from llvmlite import ir
 
 from decoder.model.linear.machine_code import F32, FLOATS, I32, LANES, Code, Program, Value, vector, whole
 
-FIELDS = ("source", "columns", "rows", "weight", "epsilon", "output", "counter")
-"""bfloat16 [rows, columns] -> the same. `weight` is bfloat16 [columns], `epsilon` the bits of a float32."""
+FIELDS = ("source", "stride", "parts", "columns", "rows", "weight", "epsilon", "output", "counter")
+"""bfloat16 [rows, columns] -> the same. In the source, so many `parts` lie behind each other, and `stride` numbers
+behind the first of them come the next. `weight` is bfloat16 [columns], `epsilon` the bits of a float32."""
 _BITS = 16
 
 
@@ -22,8 +23,10 @@ def _norm(code: Code, fields: dict[str, Value]) -> None:
     columns = fields["columns"]
     epsilon, count = code.bitcast(code.trunc(fields["epsilon"], I32), F32), code.sitofp(columns, F32)
     with code.shared(fields["counter"], whole(1), fields["rows"]) as (row, _):
-        place = code.mul(row, columns)
-        source, output = (code.at(fields[name], place, _BITS // 8) for name in ("source", "output"))
+        whole_row, part = code.udiv(row, fields["parts"]), code.urem(row, fields["parts"])
+        place = code.add(code.mul(whole_row, fields["stride"]), code.mul(part, columns))
+        source = code.at(fields["source"], place, _BITS // 8)
+        output = code.at(fields["output"], code.mul(row, columns), _BITS // 8)
         with code.loop(whole(0), columns, LANES, [vector(FLOATS, 0.0)]) as (column, (squares,), found):
             value = _numbers(code, source, column)
             found.append(code.instruction("llvm.fma.v16f32", FLOATS, value, value, squares))

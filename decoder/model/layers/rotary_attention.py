@@ -10,18 +10,16 @@ from __future__ import annotations
 import logging
 from functools import cache
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 
 from decoder.model.attention import PassCache, Span
 from decoder.model.kv_cache import KVCache
+from decoder.model.linear.calls import Call, Run
 from decoder.model.linear.rounding import suits
 from decoder.model.paths.paths import Paths
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +56,11 @@ def speed_up(model: Any) -> int:
     for layer in layers:
         layer.forward = MethodType(_forward, layer)
     return len(layers)
+
+
+def speeds_up(attention: Any) -> bool:
+    """Whether the code rotates for a layer."""
+    return getattr(attention.forward, "__func__", None) is _forward
 
 
 @torch.no_grad()
@@ -101,7 +104,7 @@ def _forward(
 ) -> tuple[torch.Tensor, None]:
     """What an attention layer's `forward` becomes."""
     passing = past_key_values
-    if position_embeddings is None or not _fits(hidden_states, position_embeddings, passing, layer.head_dim):
+    if position_embeddings is None or not fits(hidden_states, position_embeddings, passing, layer.head_dim):
         stock: tuple[torch.Tensor, None] = type(layer).forward(
             layer,
             hidden_states=hidden_states,
@@ -123,7 +126,8 @@ def _forward(
     return layer.o_proj(attended.view(1, count, -1)), None
 
 
-def _fits(rows: torch.Tensor, turns: Turns, passing: Any, dim: int) -> bool:
+def fits(rows: torch.Tensor, turns: Turns, passing: Any, dim: int) -> bool:
+    """Whether the code can rotate in a pass, whose attention it is, for rows [1, T, D]."""
     gradient = rows.requires_grad and torch.is_grad_enabled()
     along = isinstance(passing, PassCache) and passing.along_paths
     numbers = all(one.dtype is torch.bfloat16 and one.device.type == "cpu" for one in (rows, *turns))
@@ -143,12 +147,20 @@ def rotate(
         turns: of all rows.
         dim: columns of a head.
     """
+    call(span, layer, projected, turns, dim).run()
+
+
+def call(
+    span: Span, layer: int, projected: tuple[torch.Tensor, torch.Tensor, torch.Tensor], turns: Turns, dim: int
+) -> Call:
+    """That of `rotate`."""
     (queries, keys, values), (cosines, sines), first = projected, turns, span.start
     kept_keys, kept_values = span.cache.pending_too(layer)
     cosines, sines = cosines.contiguous(), sines.contiguous()
     rows, offset = span.stop - first, span.cache.length * dim * 2
     threads = 1 if rows * queries.shape[1] < _ALONE else min(torch.get_num_threads(), rows)
-    code()(
+    return Call(
+        code(),
         [
             queries.data_ptr() + first * queries.stride(0) * 2, queries.stride(0), queries.shape[1] // dim,
             keys.data_ptr() + first * keys.stride(0) * 2, keys.stride(0),
@@ -157,6 +169,7 @@ def rotate(
             kept_keys.data_ptr() + offset, kept_values.data_ptr() + offset, kept_keys.stride(1), 0,
         ],
         threads,
+        (queries, keys, values, cosines, sines, kept_keys, kept_values),
     )  # fmt: skip
 
 

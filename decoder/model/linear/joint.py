@@ -15,6 +15,8 @@ from typing import Any, Protocol, cast
 
 import torch
 
+from decoder.model.linear.calls import Call, Empty
+
 NAMES = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Of layers of one module that it gives the same rows."""
 
@@ -48,7 +50,7 @@ class Part:
     """
 
     def __init__(self, joint: Joint, number: int, layers: Sequence[Joinable] = ()) -> None:
-        self._joint, self._number, self._layers = joint, number, layers
+        self.joint, self.number, self._layers = joint, number, layers
 
     def dissolve(self) -> None:
         """End the product: each layer multiplies by itself again."""
@@ -57,7 +59,7 @@ class Part:
 
     def __call__(self, input: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
         """[..., in] -> [..., out] in `dtype`, a view if there are several rows."""
-        return self._joint.part(self._number, input, dtype)
+        return self.joint.part(self.number, input, dtype)
 
 
 class Joint:
@@ -71,9 +73,10 @@ class Joint:
     """
 
     def __init__(self, product: Product, sizes: Sequence[int]) -> None:
-        self._product = product
-        self._spans = list(zip(accumulate([0, *sizes[:-1]]), sizes, strict=True))
-        self._width = sum(sizes)
+        self.product = product
+        self.spans = list(zip(accumulate([0, *sizes[:-1]]), sizes, strict=True))
+        """The first output of each layer, and how many."""
+        self.width = sum(sizes)
         self._input: torch.Tensor | None = None
         """What the parts are of; kept until all are handed out, so that no other tensor takes its place in memory."""
         self._parts: list[torch.Tensor | None] = []
@@ -82,15 +85,44 @@ class Joint:
         """That of one layer. A part is handed out once."""
         if self._input is not input or self._parts[number] is None:
             rows = input.reshape(-1, input.shape[-1])
-            output = torch.empty(rows.shape[0], self._width, dtype=dtype)
-            self._product(rows, output)
-            output = output.view(*input.shape[:-1], self._width)
-            self._input, self._parts = input, [output.narrow(-1, *span) for span in self._spans]
+            output = torch.empty(rows.shape[0], self.width, dtype=dtype)
+            self.product(rows, output)
+            output = output.view(*input.shape[:-1], self.width)
+            self._input, self._parts = input, [output.narrow(-1, *span) for span in self.spans]
         part = cast("torch.Tensor", self._parts[number])
         self._parts[number] = None
         if all(other is None for other in self._parts):
             self._input = None
         return part
+
+
+def calls(layers: Sequence[Any], rows: torch.Tensor, empty: Empty) -> tuple[list[Call], list[torch.Tensor]]:
+    """The calls that multiply the same rows by the weights of some layers, and the output of each.
+
+    Args:
+        layers: with those whose products are joined to one of theirs.
+        rows: [n, in], not too many and contiguous.
+        empty: makes room.
+
+    Returns:
+        the calls; for each layer [n, out], which may be a view.
+
+    Raises:
+        AttributeError, RuntimeError: there is no code for a product, or its outputs have others behind them.
+    """
+    made: list[Call] = []
+    whole: dict[int, torch.Tensor] = {}
+    outputs = []
+    for layer in layers:
+        part = layer.part
+        product, width = (layer.product, layer.out_features) if part is None else (part.joint.product, part.joint.width)
+        if product.width != width:
+            raise RuntimeError("tiles are filled up with outputs of no layer")
+        if (key := id(layer if part is None else part.joint)) not in whole:
+            whole[key] = empty(rows.shape[0], width, dtype=rows.dtype)
+            made += product.calls(rows, whole[key], empty)
+        outputs.append(whole[key] if part is None else whole[key].narrow(1, *part.joint.spans[part.number]))
+    return made, outputs
 
 
 def join(model: Any) -> int:

@@ -18,6 +18,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from decoder import openmp
+from decoder.model.linear.calls import Run
 from decoder.model.linear.tiled_matrix import AHEAD, BLOCK_BYTES, OUTPUTS, PIECE_ROWS
 
 LANES = 16
@@ -31,8 +32,6 @@ VECTORS = OUTPUTS // LANES
 Value: TypeAlias = Any
 """A number, vector or address in the code."""
 Body = Callable[["Code", dict[str, Value]], None]
-Run = Callable[[list[int], int], None]
-"""Calls a function with its fields on a number of threads."""
 
 
 _PACE = 16
@@ -296,19 +295,4 @@ class Program:
         engine.finalize_object()
         parallel = openmp.library().GOMP_parallel
         parallel.argtypes, parallel.restype = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint], None
-        return {name: _run(engine, name, count, parallel) for name, count in self._fields.items()}
-
-
-def _run(engine: Any, name: str, fields: int, parallel: Any) -> Run:
-    address = engine.get_function_address(name)
-    alone = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(address)
-    numbers = ctypes.c_int64 * fields
-
-    def run(values: list[int], threads: int, engine: Any = engine) -> None:  # keeps the engine, which owns the code
-        given = numbers(*values)
-        if threads == 1:
-            alone(ctypes.addressof(given))
-        else:
-            parallel(address, ctypes.addressof(given), threads, 0)
-
-    return run
+        return {name: Run(engine, name, count, parallel) for name, count in self._fields.items()}

@@ -9,16 +9,13 @@ from __future__ import annotations
 import logging
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from decoder.dtypes import flags
 from decoder.model.linear import rotation
+from decoder.model.linear.calls import Call, Empty, Run
 from decoder.model.linear.rotation import block_of
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -47,11 +44,21 @@ def rounded(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def _compiled(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    rows = _given(rows)
-    integers = torch.empty(rows.shape, dtype=torch.uint8)
-    steps, between = torch.empty(rows.shape[0], dtype=torch.float32), torch.empty(rows.shape, dtype=torch.float32)
-    _run("round", rows, [between.data_ptr(), integers.data_ptr(), steps.data_ptr()])
+    call, integers, steps = rounding(_given(rows))
+    call.run()
     return integers, steps
+
+
+def rounding(rows: torch.Tensor, empty: Empty = torch.empty) -> tuple[Call, torch.Tensor, torch.Tensor]:
+    """The call of the machine code that rounds rows, and what it writes.
+
+    Args:
+        rows: as in `rounded`, in bfloat16 or float32, contiguous.
+        empty: makes room.
+    """
+    between = empty(*rows.shape, dtype=torch.float32)
+    integers, steps = empty(*rows.shape, dtype=torch.uint8), empty(rows.shape[0], dtype=torch.float32)
+    return _call("round", rows, between, integers, steps), integers, steps
 
 
 def rotated(rows: torch.Tensor) -> torch.Tensor:
@@ -60,7 +67,7 @@ def rotated(rows: torch.Tensor) -> torch.Tensor:
         return rotation.rotated(rows)
     rows = _given(rows)
     turned = torch.empty(rows.shape, dtype=torch.float32)
-    _run("rotate", rows, [turned.data_ptr()])
+    _call("rotate", rows, turned).run()
     return turned
 
 
@@ -77,10 +84,12 @@ def _given(rows: torch.Tensor) -> torch.Tensor:
     return (rows if rows.dtype in _BITS else rows.float()).contiguous()
 
 
-def _run(name: str, rows: torch.Tensor, results: list[int]) -> None:
+def _call(name: str, rows: torch.Tensor, *results: torch.Tensor) -> Call:
     count, columns = rows.shape
     threads = 1 if rows.numel() < _ALONE else min(torch.get_num_threads(), count)
-    code()[f"{name}_{_BITS[rows.dtype]}_{block_of(columns)}"]([rows.data_ptr(), columns, count, *results, 0], threads)
+    written = [result.data_ptr() for result in results]
+    function = code()[f"{name}_{_BITS[rows.dtype]}_{block_of(columns)}"]
+    return Call(function, [rows.data_ptr(), columns, count, *written, 0], threads, (rows, *results))
 
 
 _BITS = {torch.bfloat16: 16, torch.float32: 32}

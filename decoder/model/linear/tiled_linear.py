@@ -10,19 +10,17 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Hashable, Sequence
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 
 from decoder.dtypes import flags
+from decoder.model.linear.calls import Call, Empty, Run
 from decoder.model.linear.joint import Part
-from decoder.model.linear.tiled_matrix import Product, TiledMatrix
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
+from decoder.model.linear.tiled_matrix import TiledMatrix
 
 log = logging.getLogger(__name__)
 
@@ -68,35 +66,58 @@ class TiledLinear(torch.nn.Linear):
             return product
         if self.part is not None:
             return self.part(input, input.dtype)
-        return self.product(input)
+        return self.multiplied(input)
 
     @property
     def kind(self) -> Hashable | None:
         """As `Joinable.kind`."""
         return self.matrix.kind
 
-    def joined(self, layers: Sequence[TiledLinear]) -> Product:
+    def joined(self, layers: Sequence[TiledLinear]) -> TiledProduct:
         """As `Joinable.joined`."""
         matrix = self.matrix.joined([layer.matrix for layer in layers])
-        multiply = partial(_multiply, matrix, torch.cat([layer.added for layer in layers]))
-        return partial(matrix.multiply, product=multiply)
+        return TiledProduct(matrix, torch.cat([layer.added for layer in layers]))
 
-    def product(self, input: torch.Tensor) -> torch.Tensor:
+    @property
+    def product(self) -> TiledProduct:
+        """What multiplies rows."""
+        return TiledProduct(self.matrix, self.added)
+
+    def multiplied(self, input: torch.Tensor) -> torch.Tensor:
         """[..., in] -> [..., out]."""
         rows = input.reshape(-1, self.in_features)
         output = torch.empty(len(rows), self.out_features, dtype=input.dtype)
-        self.matrix.multiply(rows, output, partial(_multiply, self.matrix, self.added))
+        self.product(rows, output)
         return output.view(*input.shape[:-1], self.out_features)
 
 
-def _multiply(matrix: TiledMatrix, added: torch.Tensor, rows: torch.Tensor, output: torch.Tensor) -> None:
-    code(rows.dtype)(
-        [
+class TiledProduct(NamedTuple):
+    """A matrix, and float32 [width] that is added to each row's outputs."""
+
+    matrix: TiledMatrix
+    added: torch.Tensor
+
+    @property
+    def width(self) -> int:
+        """As `calls.Product.width`."""
+        return self.matrix.width
+
+    def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        """[n, in], writes [n, out]."""
+        self.matrix.multiply(rows, output, self._multiply)
+
+    def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        for call in self.calls(rows, output):
+            call.run()
+
+    def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty = torch.empty) -> list[Call]:
+        """As `calls.Product.calls`."""
+        matrix, added = self
+        fields = [
             rows.data_ptr(), matrix.columns, rows.shape[0], matrix.tiles.data_ptr(), added.data_ptr(),
             output.data_ptr(), matrix.width, matrix.tiles.shape[0], matrix.share, 0,
-        ],
-        matrix.threads,
-    )  # fmt: skip
+        ]  # fmt: skip
+        return [Call(code(rows.dtype), fields, matrix.threads, (rows, matrix.tiles, added, output))]
 
 
 class _WithGradient(torch.autograd.Function):
@@ -105,7 +126,7 @@ class _WithGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, input: torch.Tensor, layer: TiledLinear) -> torch.Tensor:
         ctx.layer = layer
-        return layer.product(input)
+        return layer.multiplied(input)
 
     @staticmethod
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:

@@ -13,7 +13,6 @@ import logging
 import struct
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -21,11 +20,9 @@ import torch.nn.functional as F
 
 from decoder.dtypes import MATRIX_FLAGS, flags
 from decoder.model.linear.blocks.float32 import fused
+from decoder.model.linear.calls import Call, Run
 from decoder.model.paths.exponentials import exponentials
 from decoder.model.paths.paths import KEYS, Paths
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -59,16 +56,16 @@ def attend(
     if lacking := -dim % LANES:  # columns of zeros change no bit
         query, keys, values = (F.pad(one, (0, lacking)) for one in (query, keys, values))
         padded = query.new_empty(*output.shape[:2], dim + lacking)
-        _attend(query, keys, values, paths, scaling, padded)
+        call(query, keys, values, paths, scaling, padded).run()
         output.copy_(padded[:, :, :dim])
     else:
-        _attend(query, keys, values, paths, scaling, output)
+        call(query, keys, values, paths, scaling, output).run()
 
 
-def _attend(
+def call(
     query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paths: Paths, scaling: float, output: torch.Tensor
-) -> None:
-    """As `attend`, of whole registers of columns."""
+) -> Call:
+    """That of `attend`, of whole registers of columns."""
     heads, rows, dim = query.shape
     kv_heads, groups = keys.shape[0], heads // keys.shape[0]
     queries, width = groups * rows, paths.shared + paths.keys.shape[1]
@@ -78,7 +75,8 @@ def _attend(
     scores, work = torch.empty(heads * rows, width), torch.empty(heads * rows, dim)
     totals, turned = torch.empty(heads * rows), torch.empty(kv_heads * stretches, dim, KEYS)
     bits = int.from_bytes(struct.pack("<f", scaling), "little")
-    code(_BITS[query.dtype], dim)(
+    return Call(
+        code(_BITS[query.dtype], dim),
         [
             query.data_ptr(), query.stride(0), query.stride(1), keys.data_ptr(), values.data_ptr(), keys.stride(0),
             kv_heads, groups, queries, paths.shared, paths.keys.data_ptr(), paths.keys.shape[1],
@@ -86,6 +84,7 @@ def _attend(
             turned.data_ptr(), output.data_ptr(), stretch, -(-queries // stretch), 0,
         ],
         threads,
+        (query, keys, values, paths.keys, paths.lengths, scores, work, totals, turned, output),
     )  # fmt: skip
 
 

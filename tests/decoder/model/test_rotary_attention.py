@@ -105,12 +105,12 @@ def test_a_gradient_takes_the_stock_layer() -> None:
     turns = sped_up.model.rotary_emb(rows, torch.arange(3)[None])
     cache = KVCache(2, 2, 32, 3, torch.bfloat16, torch.device("cpu"))
     passing = PassCache([Span(cache, 0, 3, None, [Paths.of(0, np.tri(3, dtype=np.bool_))])])
-    assert rotary_attention._fits(rows, turns, passing, 32)
-    assert not rotary_attention._fits(rows.clone().requires_grad_(), turns, passing, 32)
-    assert not rotary_attention._fits(rows.float(), turns, passing, 32)
-    assert not rotary_attention._fits(rows, (turns[0][..., :16], turns[1][..., :16]), passing, 32)
-    assert not rotary_attention._fits(rows, (turns[0].float(), turns[1].float()), passing, 32)
-    assert not rotary_attention._fits(rows, turns, None, 32)
+    assert rotary_attention.fits(rows, turns, passing, 32)
+    assert not rotary_attention.fits(rows.clone().requires_grad_(), turns, passing, 32)
+    assert not rotary_attention.fits(rows.float(), turns, passing, 32)
+    assert not rotary_attention.fits(rows, (turns[0][..., :16], turns[1][..., :16]), passing, 32)
+    assert not rotary_attention.fits(rows, (turns[0].float(), turns[1].float()), passing, 32)
+    assert not rotary_attention.fits(rows, turns, None, 32)
 
 
 @here

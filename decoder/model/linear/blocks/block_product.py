@@ -12,7 +12,6 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
@@ -21,11 +20,9 @@ from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
 from decoder.model.linear.blocks.float32 import fused
+from decoder.model.linear.calls import Call, Empty, Run
 from decoder.model.linear.tiled_matrix import share_of
 from decoder.weights.gguf_blocks import BlockFormat
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -66,30 +63,45 @@ class BlockProduct:
         self.matrix.multiply(rows.contiguous(), output, self._multiply)
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        for call in self.calls(rows, output, torch.empty):
+            call.run()
+
+    @property
+    def width(self) -> int:
+        """As `calls.Product.width`."""
+        return self.matrix.width
+
+    def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty) -> list[Call]:
+        """As `calls.Product.calls`."""
         matrix = self.matrix
-        integers, sums, steps = rounded(rows, self._group)
+        first, made = _rounding(rows, self._group, empty)
         tiles, threads = matrix.records.shape[0], matrix.threads
-        code(_BITS[rows.dtype])[self._name](
-            [
-                integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), matrix.columns, rows.shape[0],
-                matrix.records.data_ptr(), self._bias.data_ptr(), output.data_ptr(), matrix.width, tiles,
-                share_of(tiles, threads), 0,
-            ],
-            threads,
-        )  # fmt: skip
+        fields = [
+            made.integers.data_ptr(), made.sums.data_ptr(), made.steps.data_ptr(), matrix.columns, rows.shape[0],
+            matrix.records.data_ptr(), self._bias.data_ptr(), output.data_ptr(), matrix.width, tiles,
+            share_of(tiles, threads), 0,
+        ]  # fmt: skip
+        kept = (made.integers, made.sums, made.steps, matrix.records, self._bias, output)
+        return [first, Call(code(_BITS[rows.dtype])[self._name], fields, threads, kept)]
 
 
 def rounded(rows: torch.Tensor, group: int) -> Rounded:
     """As `block_rows.readable`, of bfloat16 or float32 rows, contiguous."""
+    call, made = _rounding(rows, group, torch.empty)
+    call.run()
+    return made
+
+
+def _rounding(rows: torch.Tensor, group: int, empty: Empty) -> tuple[Call, Rounded]:
+    """The call of `rounded`, and what it writes."""
     count, columns = rows.shape
-    integers = torch.empty(rows.shape, dtype=torch.int8)
-    sums = torch.empty(count, columns // group, dtype=torch.int16)
-    steps = torch.empty(count, columns // SPAN, dtype=torch.float32)
+    integers = empty(count, columns, dtype=torch.int8)
+    sums = empty(count, columns // group, dtype=torch.int16)
+    steps = empty(count, columns // SPAN, dtype=torch.float32)
     threads = 1 if rows.numel() < _ALONE else min(torch.get_num_threads(), count)
-    code(_BITS[rows.dtype])[f"round_{group}"](
-        [rows.data_ptr(), columns, count, integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), 0], threads
-    )
-    return Rounded(integers, sums, steps)
+    fields = [rows.data_ptr(), columns, count, integers.data_ptr(), sums.data_ptr(), steps.data_ptr(), 0]
+    call = Call(code(_BITS[rows.dtype])[f"round_{group}"], fields, threads, (rows, integers, sums, steps))
+    return call, Rounded(integers, sums, steps)
 
 
 def reference(blocks: Blocks, rows: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:

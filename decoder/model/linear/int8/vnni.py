@@ -11,17 +11,15 @@ from collections.abc import Hashable, Sequence
 from copy import copy
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import torch
 
 from decoder.dtypes import flags
+from decoder.model.linear.calls import Call, Empty, Run
 from decoder.model.linear.int8.torch_product import TorchProduct
-from decoder.model.linear.rounding import ZERO, rotated, rounded
+from decoder.model.linear.rounding import ZERO, rotated, rounded, rounding
+from decoder.model.linear.rounding import available as has_code
 from decoder.model.linear.tiled_matrix import TiledMatrix
-
-if TYPE_CHECKING:
-    from decoder.model.linear.machine_code import Run
 
 log = logging.getLogger(__name__)
 
@@ -67,15 +65,32 @@ class VnniProduct:
         self._matrix.multiply(rows, output, self._multiply)
 
     def _multiply(self, rows: torch.Tensor, output: torch.Tensor) -> None:
+        self._call(*rounded(rows), output).run()
+
+    @property
+    def width(self) -> int:
+        """As `calls.Product.width`."""
+        return self._matrix.width
+
+    def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty) -> list[Call]:
+        """As `calls.Product.calls`."""
+        if not has_code():
+            raise RuntimeError("rows are rounded by torch")
+        first, integers, steps = rounding(rows, empty)
+        return [first, self._call(integers, steps, output)]
+
+    def _call(self, integers: torch.Tensor, steps: torch.Tensor, output: torch.Tensor) -> Call:
+        """The call that multiplies rounded rows."""
         matrix = self._matrix
-        integers, steps = rounded(rows)
-        functions()[rows.dtype](
+        return Call(
+            functions()[output.dtype],
             [
-                integers.data_ptr(), matrix.columns, rows.shape[0], steps.data_ptr(), matrix.tiles.data_ptr(),
+                integers.data_ptr(), matrix.columns, integers.shape[0], steps.data_ptr(), matrix.tiles.data_ptr(),
                 self._scale.data_ptr(), self._bias.data_ptr(), self._zero.data_ptr(), output.data_ptr(), matrix.width,
                 matrix.tiles.shape[0], matrix.share, 0,
             ],
             matrix.threads,
+            (integers, steps, matrix.tiles, self._scale, self._bias, self._zero, output),
         )  # fmt: skip
 
     def integers(self) -> torch.Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -152,7 +153,7 @@ def test_what_is_no_number_stays_in_its_row() -> None:
 def test_the_check_sees_a_wrong_code(monkeypatch: pytest.MonkeyPatch) -> None:
     right = path_attention.code
 
-    def changed(bits: int, dim: int) -> path_attention.Run:
+    def changed(bits: int, dim: int) -> Any:
         return lambda fields, threads: right(bits, dim)([*fields[:13], fields[13] + 1, *fields[14:]], threads)
 
     assert path_attention._right(torch.float32, 16)
