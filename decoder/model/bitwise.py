@@ -10,7 +10,7 @@ needed:
 * Attention goes along paths (`paths/path_attention.py`): our own code, which adds a row's keys in the order of its
   text.
 * Activations are computed so that every element is a part of a vector: torch takes another function for what is left
-  over at the end of a thread's share.
+  over at the end of a thread's share. Our own code (`layers/gated_mlp.py`) has one for all.
 
 What the libraries do here was seen and is not promised, so `bitwise_check.py` compares whole passes when a model is
 loaded.
@@ -25,6 +25,7 @@ import torch.nn.functional as F
 
 from decoder.errors import BitwiseUnavailable
 from decoder.model.architecture import head_dim
+from decoder.model.layers import gated_mlp
 from decoder.model.linear.integer_linear import IntegerLinear
 from decoder.model.linear.packed_linear import PackedLinear
 from decoder.model.linear.tiled_linear import TiledLinear
@@ -115,7 +116,7 @@ def make_bitwise(model: Any) -> None:
     for layer in model.get_decoder().layers:
         mlp = getattr(layer, "mlp", None)
         activation = getattr(mlp, "act_fn", None)
-        if mlp is not None and isinstance(activation, torch.nn.Module):
+        if isinstance(activation, torch.nn.Module) and not gated_mlp.speeds_up(mlp):
             mlp.act_fn = BitwiseActivation(activation)
 
 

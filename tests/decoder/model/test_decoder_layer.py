@@ -118,6 +118,16 @@ def test_every_bit_is_the_modules(form: str, number_format: str, monkeypatch: py
 
 
 @tiled
+def test_bitwise_passes_that_cost_nothing_run_as_calls_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    target = TargetModel(model(), bitwise=None)
+    assert target.bitwise
+    with counted(monkeypatch) as rows:
+        found = passes(target)
+    assert 13 in rows
+    assert_same(found, passes(by_modules("LlamaConfig", "bfloat16")))
+
+
+@tiled
 def test_threads_change_nothing() -> None:
     target, threads = TargetModel(model()), torch.get_num_threads()
     found = passes(target)
