@@ -97,9 +97,14 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         were alone, and the second for the beginning of the next block. What lies behind the matrix does no harm.
         """
         origin, start, pace = self._ahead
-        passed = self.lshr(self.mul(self.sub(self.ptrtoint(place, I64), start), pace), whole(_PACE))
+        self.fetch(
+            self.at(origin, self.lshr(self.mul(self.sub(self.ptrtoint(place, I64), start), pace), whole(_PACE)), 1)
+        )
+
+    def fetch(self, place: Value) -> None:
+        """Asks memory for the line of an address, which may lie anywhere."""
         nothing, data, near = (ir.Constant(I32, number) for number in (0, 1, 3))
-        self.instruction("llvm.prefetch.p0", ir.VoidType(), self.at(origin, passed, 1), nothing, near, data)
+        self.instruction("llvm.prefetch.p0", ir.VoidType(), place, nothing, near, data)
 
     def spread(self, value: Value) -> Value:
         """A number in every lane."""

@@ -20,6 +20,8 @@ TOGETHER = 4
 """Most queries that share a loaded key or value."""
 CHUNK = 4
 """Most registers of a query's output that are summed at once, so that those of all queries together fit."""
+AHEAD = 16
+"""Keys between that whose value the code reads and that whose value it asks memory for meanwhile."""
 FIELDS = (
     "query", "head_stride", "row_stride", "keys", "values", "kv_stride", "kv_heads", "groups", "queries",
     "shared", "path", "path_stride", "lengths", "scale",
@@ -118,6 +120,8 @@ class _Stretch:
         for half in range(0, KEYS, LANES):
             places = [code.at(self.keys, key(half + lane), self.dim * self.size) for lane in range(LANES)]
             with code.loop(whole(0), whole(self.dim), LANES, []) as (column, _, _):
+                for place in places:
+                    code.fetch(code.at(place, code.add(column, whole(KEYS * self.dim)), self.size))
                 rows = [code.as_float32_bits(place, column, self.bits) for place in places]
                 for number, turned in enumerate(_transposed(code, rows)):
                     at = code.add(code.mul(code.add(column, whole(number)), whole(KEYS)), whole(half))
@@ -200,6 +204,9 @@ class _Stretch:
                     code.store(zeros[0], code.at(work, whole(column), 4), align=4)
             with code.if_then(some):
                 with code.loop(whole(0), self.f["shared"], 1, zeros) as (key, sums, found):
+                    later = code.at(self.values, code.add(key, whole(AHEAD)), self.dim * self.size)
+                    for column in range(chunk[0], chunk[-1] + LANES, 64 // self.size):
+                        code.fetch(code.at(later, whole(column), self.size))
                     values = self._values(key, chunk)
                     for place in weights:
                         weight = code.spread(code.read(F32, place, key, 4, align=4))
