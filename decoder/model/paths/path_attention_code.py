@@ -1,5 +1,5 @@
 """The machine code of attention along paths. It needs no instruction beyond AVX2 and FMA; of AVX-512 it takes registers
-twice as long.
+twice as long. Behind a layer's weights no key is in a cache, so memory is asked for the next ones meanwhile.
 
 A query is a row of a head. A query's score with a key adds the products of their columns in order; its exponentials
 are added, and multiplied with the values, in the order of its keys. So its outcome depends on its own path alone.
@@ -20,8 +20,10 @@ TOGETHER = 4
 """Most queries that share a loaded key or value."""
 CHUNK = 4
 """Most registers of a query's output that are summed at once, so that those of all queries together fit."""
-AHEAD = 16
+AHEAD = 32
 """Keys between that whose value the code reads and that whose value it asks memory for meanwhile."""
+LINE = 64
+"""Bytes that memory gives at once."""
 FIELDS = (
     "query", "head_stride", "row_stride", "keys", "values", "kv_stride", "kv_heads", "groups", "queries",
     "shared", "path", "path_stride", "lengths", "scale",
@@ -120,8 +122,6 @@ class _Stretch:
         for half in range(0, KEYS, LANES):
             places = [code.at(self.keys, key(half + lane), self.dim * self.size) for lane in range(LANES)]
             with code.loop(whole(0), whole(self.dim), LANES, []) as (column, _, _):
-                for place in places:
-                    code.fetch(code.at(place, code.add(column, whole(KEYS * self.dim)), self.size))
                 rows = [code.as_float32_bits(place, column, self.bits) for place in places]
                 for number, turned in enumerate(_transposed(code, rows)):
                     at = code.add(code.mul(code.add(column, whole(number)), whole(KEYS)), whole(half))
@@ -147,6 +147,8 @@ class _Stretch:
         places = [self._work_of(code.add(query, whole(number))) for number in range(count)]
         zeros = [vector(FLOATS, 0.0)] * (count * parts)
         with code.loop(whole(0), whole(self.dim), 1, zeros) as (number, sums, found):
+            if left is None:
+                self._fetch_next(column, number)
             keys = code.at(self.turned, code.mul(number, whole(KEYS)), 4)
             vectors = [code.read(FLOATS, keys, whole(part * LANES), 4, align=64) for part in range(parts)]
             for place in places:
@@ -162,6 +164,13 @@ class _Stretch:
                     inside = code.icmp_signed("<", lanes, code.spread(code.trunc(left, I32)))
                     score = code.select(inside, score, vector(FLOATS, float("-inf")))
                 code.store(score, code.at(target, code.add(column, whole(part * LANES)), 4), align=4)
+
+    def _fetch_next(self, key: Value, number: Value) -> None:
+        """Asks memory for a part of the `KEYS` keys behind those from `key` on: that of this number, of `dim` parts."""
+        code = self.code
+        later = code.at(self.keys, code.mul(code.add(key, whole(KEYS)), whole(self.dim)), self.size)
+        for column in range(0, KEYS, LINE // self.size):
+            code.fetch(code.at(later, code.add(code.mul(number, whole(KEYS)), whole(column)), self.size))
 
     def _paths(self) -> None:
         """Scores with the keys of the rows' own paths."""
@@ -204,9 +213,9 @@ class _Stretch:
                     code.store(zeros[0], code.at(work, whole(column), 4), align=4)
             with code.if_then(some):
                 with code.loop(whole(0), self.f["shared"], 1, zeros) as (key, sums, found):
-                    later = code.at(self.values, code.add(key, whole(AHEAD)), self.dim * self.size)
-                    for column in range(chunk[0], chunk[-1] + LANES, 64 // self.size):
-                        code.fetch(code.at(later, whole(column), self.size))
+                    here = code.at(self.values, key, self.dim * self.size)
+                    for column in range(chunk[0], chunk[-1] + LANES, LINE // self.size):
+                        code.fetch(code.at(here, whole(column + AHEAD * self.dim), self.size))
                     values = self._values(key, chunk)
                     for place in weights:
                         weight = code.spread(code.read(F32, place, key, 4, align=4))
