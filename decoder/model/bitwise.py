@@ -114,7 +114,7 @@ def make_bitwise(model: Any) -> None:
     for layer in layers:
         layer.__class__ = BitwiseLinear
     for layer in model.get_decoder().layers:
-        mlp = getattr(layer, "mlp", None)
+        mlp: Any = getattr(layer, "mlp", None)
         activation = getattr(mlp, "act_fn", None)
         if isinstance(activation, torch.nn.Module) and not gated_mlp.speeds_up(mlp):
             mlp.act_fn = BitwiseActivation(activation)

@@ -72,8 +72,8 @@ class TargetModel:
         """Number of MLPs whose gates machine code computes."""
         self.rotations: int = rotary_attention.speed_up(model)
         """Number of attention layers for which machine code rotates."""
-        self.prepared: int = decoder_layer.speed_up(model)
-        """Number of decoder layers that run as prepared calls."""
+        self._prepared = decoder_layer.speed_up(model)
+        """Decoder layers as prepared calls."""
         self.bitwise: bool = bits.is_free(model) if bitwise is None else bitwise
         if self.bitwise:
             bits.make_bitwise(model)
@@ -120,9 +120,15 @@ class TargetModel:
         return sum(tensors.values()) + kept_bytes(self.model)
 
     @property
+    def prepared(self) -> int:
+        """Number of decoder layers that run as prepared calls."""
+        return len(self._prepared)
+
+    @property
     def captured(self) -> int:
-        """The number of graphs so far. A pass that captures one takes far longer than others of its size."""
-        return 0 if self.graphs is None else len(self.graphs)
+        """The number of graphs, or of layers' calls, so far. A pass that makes some takes longer than others of its
+        size."""
+        return sum(calls.count for calls in self._prepared) if self.graphs is None else len(self.graphs)
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` rows."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from decoder.model.attention import PassCache, Span
 from decoder.model.kv_cache import KVCache
 from decoder.model.layers import addition, gated_mlp, rms_norm, rotary_attention
 from decoder.model.layers.rotary_attention import Turns
+from decoder.model.layers.scratch import ROWS, Reused, Scratch
 from decoder.model.linear import joint
 from decoder.model.linear.calls import Call, Calls
 from decoder.model.paths import path_attention
@@ -29,33 +29,9 @@ from decoder.model.paths.paths import Paths
 
 log = logging.getLogger(__name__)
 
-ROWS = 64
-"""Most rows: of more, Python's part is small."""
 FORMS = frozenset({"LlamaDecoderLayer", "MistralDecoderLayer", "Qwen2DecoderLayer", "Qwen3DecoderLayer"})
 """Classes of transformers that compute x + attention(norm(x)) and then x + mlp(norm(x)), and nothing else."""
 _TRIAL_ROWS = 3
-
-
-class Scratch:
-    """Memory for what calls write, shared by all layers, which run one after the other, and all numbers of rows."""
-
-    def __init__(self) -> None:
-        self._kept: dict[tuple[object, ...], torch.Tensor] = {}
-        self._taken = 0
-
-    def anew(self) -> Scratch:
-        """The same memory, for another layer."""
-        self._taken = 0
-        return self
-
-    def __call__(self, *size: int, dtype: torch.dtype) -> torch.Tensor:
-        """As `Empty`, of at most `ROWS` rows."""
-        rows, *columns = size
-        key = (self._taken, *columns, dtype)
-        self._taken += 1
-        if key not in self._kept:
-            self._kept[key] = torch.empty(ROWS, *columns, dtype=dtype)
-        return self._kept[key][:rows]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +64,13 @@ class Attending:
     def __init__(self, prepared: Prepared, passing: PassCache, turns: Turns, dim: int, scaling: float) -> None:
         queries = prepared.projected[0].view(len(prepared.attended), -1, dim).transpose(0, 1)
         calls = [rotary_attention.call(span, 0, prepared.projected, turns, dim) for span in passing.spans]
+        empty = Reused()
         for span in passing.spans:
             keys, values = (kept[0] for kept in span.cache.pending_too(0))
             for piece in span.paths:
                 rows = slice(span.start + piece.first, span.start + piece.past)
                 output = prepared.attended[rows]
-                calls.append(path_attention.call(queries[:, rows], keys, values, piece, scaling, output))
+                calls.append(path_attention.call(queries[:, rows], keys, values, piece, scaling, output, empty.anew()))
         self.turns = turns
         self._calls = Calls(calls)
         layers = [span.cache.layer(0) for span in passing.spans]
@@ -117,26 +94,31 @@ class LayerCalls:
 
     def __init__(self, layer: Any, scratch: Scratch) -> None:
         self._layer, self._scratch = layer, scratch
-        self._modules: list[tuple[dict[str, Any], str, Any]] = []
+        self._modules = _modules(layer)
         self._prepared: dict[tuple[int, int], Prepared] = {}
 
-    def __getstate__(self) -> dict[str, Any]:  # of a copy: addresses are not its own
-        return {"_layer": self._layer, "_scratch": Scratch(), "_modules": [], "_prepared": {}}
+    def __getstate__(self) -> dict[str, Any]:  # addresses are not a copy's
+        return {**self.__dict__, "_prepared": {}}
+
+    @property
+    def count(self) -> int:
+        """Of rows and threads, for how many it has calls."""
+        return len(self._prepared)
 
     def forward(self, hidden_states: torch.Tensor, *arguments: Any, **options: Any) -> Any:
         """What the layer's `forward` becomes."""
         turns: Any = options.get("position_embeddings")
         passing: Any = options.get("past_key_values")
         if not arguments and turns is not None and self._fits(hidden_states, turns, passing):
-            return self._run(hidden_states, turns, passing)
+            return self.run(hidden_states, turns, passing)
         return type(self._layer).forward(self._layer, hidden_states, *arguments, **options)
 
-    def apply(self, *arguments: Any) -> Any:
+    def apply(self, *arguments: Any, **options: Any) -> Any:
         """What the layer's `_apply` becomes, which moves weights or changes their format: its modules run from then
         on."""
         del self._layer.forward, self._layer._apply
         self._prepared.clear()
-        return self._layer._apply(*arguments)
+        return self._layer._apply(*arguments, **options)
 
     def _fits(self, rows: torch.Tensor, turns: Turns, passing: Any) -> bool:
         """Whether the calls are for a pass, and the modules that they stand for are as they were."""
@@ -144,13 +126,18 @@ class LayerCalls:
             return False
         if not rotary_attention.fits(rows, turns, passing, self._layer.self_attn.head_dim):
             return False
-        self._modules = self._modules or _modules(self._layer)
         return all(
-            owner[name] is module and not module._forward_hooks and not module._forward_pre_hooks
-            for owner, name, module in self._modules
+            owner[name] is module
+            and module.__class__ is kind
+            and module._parameters.get("weight") is weight
+            and module.__dict__.get("forward") is forward
+            and not module._forward_hooks
+            and not module._forward_pre_hooks
+            for owner, name, module, kind, weight, forward in self._modules
         )
 
-    def _run(self, rows: torch.Tensor, turns: Turns, passing: PassCache) -> torch.Tensor:
+    def run(self, rows: torch.Tensor, turns: Turns, passing: PassCache) -> torch.Tensor:
+        """The layer's outcome for rows [1, T, D] that the calls are for."""
         attention, key = self._layer.self_attn, (rows.shape[1], torch.get_num_threads())
         dim, number = attention.head_dim, attention.layer_idx
         if (prepared := self._prepared.get(key)) is None:
@@ -214,15 +201,16 @@ class LayerCalls:
         )
 
 
-def speed_up(model: Any) -> int:
+def speed_up(model: Any) -> list[LayerCalls]:
     """Let prepared calls compute a model's decoder layers, if they are for them: of Llama's form, with norms, rotation
     and gates in machine code, and products too. Each layer is tried.
 
-    Their modules stay, and compute as before in wider passes, where a hook is on one of them, or a gradient is asked
-    for.
+    Their modules stay, and compute as before in wider passes, where one of them got a hook or was replaced, and where
+    a gradient is asked for. Numbers that are written to their weights count; a weight's other memory (`weight.data`)
+    does not.
 
     Returns:
-        how many.
+        those of all layers, or none.
     """
     scratch = Scratch()
     layers = [
@@ -231,11 +219,11 @@ def speed_up(model: Any) -> int:
         if type(module).__name__ in FORMS and "forward" not in module.__dict__ and _in_code(module)
     ]
     made = [LayerCalls(layer, scratch) for layer in layers]
-    if not made or not all(_computes_alike(model, *pair) for pair in zip(layers, made, strict=True)):
-        return 0
+    if not all(_computes_alike(model, *pair) for pair in zip(layers, made, strict=True)):
+        return []
     for layer, calls in zip(layers, made, strict=True):
         layer.forward, layer._apply = calls.forward, calls.apply
-    return len(made)
+    return made
 
 
 def _in_code(layer: Any) -> bool:
@@ -261,12 +249,16 @@ def _computes_alike(model: Any, layer: Any, calls: LayerCalls) -> bool:
     paths = [Paths.of(0, np.tri(_TRIAL_ROWS, dtype=np.bool_))]
     try:
         turns = model.get_decoder().rotary_emb(rows, torch.arange(5, 5 + _TRIAL_ROWS)[None])
-        for forward in (partial(type(layer).forward, layer), calls.forward):
-            heads = attention.k_proj.out_features // dim
+        heads = attention.k_proj.out_features // dim
+        for ours in (False, True):
             kept = KVCache(attention.layer_idx + 1, heads, dim, _TRIAL_ROWS, rows.dtype, rows.device)
             kept.reserve(_TRIAL_ROWS)
             passing = PassCache([Span(kept, 0, _TRIAL_ROWS, None, paths)])
-            output = forward(rows, position_embeddings=turns, past_key_values=passing, pass_cache=passing)
+            output = (
+                calls.run(rows, turns, passing)
+                if ours
+                else layer(rows, position_embeddings=turns, past_key_values=passing, pass_cache=passing)
+            )
             found.append((output, *kept.pending_too(attention.layer_idx)))
         return all(torch.equal(*pair) for pair in zip(*found, strict=True))
     except (TypeError, ValueError, RuntimeError, AttributeError, ImportError) as problem:  # another version's form
@@ -278,10 +270,11 @@ def _normalised(norm: Any, rows: torch.Tensor, output: torch.Tensor) -> Call:
     return rms_norm.call(rows, norm.weight, norm.variance_epsilon, output)
 
 
-def _modules(layer: Any) -> list[tuple[dict[str, Any], str, Any]]:
-    """The modules that a layer's calls stand for: where each is kept, and under which name."""
-    parts = ((layer, name) for name in layer._modules)
-    inner = (
-        (owner, name) for part in ("self_attn", "mlp") for owner in [layer._modules[part]] for name in owner._modules
-    )
-    return [(owner._modules, name, owner._modules[name]) for owner, name in (*parts, *inner)]
+def _modules(layer: Any) -> list[tuple[Any, ...]]:
+    """The modules that a layer's calls stand for: where each is kept, under which name, and what it is as yet."""
+    owners = (layer._modules, layer.self_attn._modules, layer.mlp._modules)
+    return [
+        (owner, name, module, type(module), module._parameters.get("weight"), module.__dict__.get("forward"))
+        for owner in owners
+        for name, module in owner.items()
+    ]

@@ -78,7 +78,8 @@ class Calls:
     """
 
     def __init__(self, calls: Sequence[Call]) -> None:
-        self._calls = tuple(calls)  # with the tensors that they keep
+        memory = (tensor.untyped_storage() for call in calls for tensor in call.kept)
+        self._kept = ({one.data_ptr(): one for one in memory}, [call.function for call in calls])
         ends = np.cumsum([len(call.fields) for call in calls])
         self.fields: NDArray[np.int64] = np.array([field for call in calls for field in call.fields], np.int64)
         base, size = self.fields.ctypes.data, self.fields.itemsize

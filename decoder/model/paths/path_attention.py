@@ -20,7 +20,7 @@ import torch.nn.functional as F
 
 from decoder.dtypes import MATRIX_FLAGS, flags
 from decoder.model.linear.blocks.float32 import fused
-from decoder.model.linear.calls import Call, Run
+from decoder.model.linear.calls import Call, Empty, Run
 from decoder.model.paths.exponentials import exponentials
 from decoder.model.paths.paths import KEYS, Paths
 
@@ -63,17 +63,24 @@ def attend(
 
 
 def call(
-    query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, paths: Paths, scaling: float, output: torch.Tensor
+    query: torch.Tensor,
+    keys: torch.Tensor,
+    values: torch.Tensor,
+    paths: Paths,
+    scaling: float,
+    output: torch.Tensor,
+    empty: Empty = torch.empty,
 ) -> Call:
-    """That of `attend`, of whole registers of columns."""
+    """That of `attend`, of whole registers of columns; `empty` makes room for what it writes beside the output."""
     heads, rows, dim = query.shape
     kv_heads, groups = keys.shape[0], heads // keys.shape[0]
     queries, width = groups * rows, paths.shared + paths.keys.shape[1]
     threads = 1 if heads * rows * width * dim < _ALONE else torch.get_num_threads()
     stretches = min(queries, -(-threads // kv_heads) * (1 if rows == 1 else 2))
     stretch = -(-queries // stretches)
-    scores, work = torch.empty(heads * rows, width), torch.empty(heads * rows, dim)
-    totals, turned = torch.empty(heads * rows), torch.empty(kv_heads * stretches, dim, KEYS)
+    number = torch.float32
+    scores, work = empty(heads * rows, width, dtype=number), empty(heads * rows, dim, dtype=number)
+    totals, turned = empty(heads * rows, dtype=number), empty(kv_heads * stretches, dim, KEYS, dtype=number)
     bits = int.from_bytes(struct.pack("<f", scaling), "little")
     return Call(
         code(_BITS[query.dtype], dim),

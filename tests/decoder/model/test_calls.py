@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import copy
-
 import numpy as np
 import pytest
 import torch
@@ -56,7 +54,7 @@ def test_an_address_is_set_anew() -> None:
     rows = torch.stack((stale, one))
     assert calls.places(rows[1]).tolist() == []
     calls.fields[places] = rows[1].data_ptr()
-    kept = copy.copy(stale)
+    kept = stale.clone()
     calls.run()
     assert torch.equal(stale, kept)
     assert torch.equal(rows[1], one + other)
