@@ -6,7 +6,8 @@ from functools import cache
 
 import torch
 
-from decoder.model.linear.calls import Call, Run
+from decoder.model.linear.calls import Call
+from decoder.model.linear.run import Run
 
 COLUMNS = 16
 """Columns come in multiples of this."""

@@ -15,7 +15,8 @@ from typing import Any
 import torch
 from transformers.activations import SiLUActivation
 
-from decoder.model.linear.calls import Call, Run
+from decoder.model.linear.calls import Call
+from decoder.model.linear.run import Run
 from decoder.model.paths.path_attention import suits
 
 log = logging.getLogger(__name__)

@@ -15,8 +15,9 @@ from typing import Any
 
 import torch
 
-from decoder.model.linear.calls import Call, Run
+from decoder.model.linear.calls import Call
 from decoder.model.linear.rounding import suits
+from decoder.model.linear.run import Run
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ import torch
 
 from decoder.model.attention import PassCache, Span
 from decoder.model.kv_cache import KVCache
-from decoder.model.linear.calls import Call, Run
+from decoder.model.linear.calls import Call
 from decoder.model.linear.rounding import suits
+from decoder.model.linear.run import Run
 from decoder.model.paths.paths import Paths
 
 log = logging.getLogger(__name__)

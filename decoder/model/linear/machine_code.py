@@ -18,7 +18,7 @@ import llvmlite.binding as llvm
 from llvmlite import ir
 
 from decoder import openmp
-from decoder.model.linear.calls import Run
+from decoder.model.linear.run import Run
 from decoder.model.linear.tiled_matrix import AHEAD, BLOCK_BYTES, OUTPUTS, PIECE_ROWS
 
 LANES = 16

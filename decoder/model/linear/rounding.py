@@ -14,8 +14,9 @@ import torch
 
 from decoder.dtypes import flags
 from decoder.model.linear import rotation
-from decoder.model.linear.calls import Call, Empty, Run
+from decoder.model.linear.calls import Call, Empty
 from decoder.model.linear.rotation import block_of
+from decoder.model.linear.run import Run
 
 log = logging.getLogger(__name__)
 

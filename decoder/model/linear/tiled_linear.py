@@ -18,8 +18,9 @@ import torch
 import torch.nn.functional as F
 
 from decoder.dtypes import flags
-from decoder.model.linear.calls import Call, Empty, Run
+from decoder.model.linear.calls import Call, Empty
 from decoder.model.linear.joint import Part
+from decoder.model.linear.run import Run
 from decoder.model.linear.tiled_matrix import TiledMatrix
 
 log = logging.getLogger(__name__)

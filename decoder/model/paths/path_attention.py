@@ -20,7 +20,8 @@ import torch.nn.functional as F
 
 from decoder.dtypes import MATRIX_FLAGS, flags
 from decoder.model.linear.blocks.float32 import fused
-from decoder.model.linear.calls import Call, Empty, Run
+from decoder.model.linear.calls import Call, Empty
+from decoder.model.linear.run import Run
 from decoder.model.paths.exponentials import exponentials
 from decoder.model.paths.paths import KEYS, Paths
 

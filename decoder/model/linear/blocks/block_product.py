@@ -20,7 +20,8 @@ from decoder.model.linear.blocks.block_matrix import BlockMatrix
 from decoder.model.linear.blocks.block_rows import SPAN, Rounded, readable
 from decoder.model.linear.blocks.file_blocks import BLOCK, BYTES, GROUP, MIDDLE, Blocks, read
 from decoder.model.linear.blocks.float32 import fused
-from decoder.model.linear.calls import Call, Empty, Run
+from decoder.model.linear.calls import Call, Empty
+from decoder.model.linear.run import Run
 from decoder.model.linear.tiled_matrix import share_of
 from decoder.weights.gguf_blocks import BlockFormat
 

@@ -15,10 +15,11 @@ from pathlib import Path
 import torch
 
 from decoder.dtypes import flags
-from decoder.model.linear.calls import Call, Empty, Run
+from decoder.model.linear.calls import Call, Empty
 from decoder.model.linear.int8.torch_product import TorchProduct
 from decoder.model.linear.rounding import ZERO, rotated, rounded, rounding
 from decoder.model.linear.rounding import available as has_code
+from decoder.model.linear.run import Run
 from decoder.model.linear.tiled_matrix import TiledMatrix
 
 log = logging.getLogger(__name__)

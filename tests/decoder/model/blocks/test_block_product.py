@@ -21,7 +21,7 @@ from decoder.weights.gguf_blocks import BlockFormat
 from tests.support.models.file_bytes import file_bytes, needs_int4, random_bytes
 
 if TYPE_CHECKING:
-    from decoder.model.linear.calls import Run
+    from decoder.model.linear.run import Run
 
 KINDS: list[BlockFormat] = ["Q4_K", "Q6_K"]
 
