@@ -128,12 +128,11 @@ class LayerCalls:
             return False
         return all(
             owner[name] is module
-            and module.__class__ is kind
             and module._parameters.get("weight") is weight
             and module.__dict__.get("forward") is forward
             and not module._forward_hooks
             and not module._forward_pre_hooks
-            for owner, name, module, kind, weight, forward in self._modules
+            for owner, name, module, weight, forward in self._modules
         )
 
     def run(self, rows: torch.Tensor, turns: Turns, passing: PassCache) -> torch.Tensor:
@@ -274,7 +273,7 @@ def _modules(layer: Any) -> list[tuple[Any, ...]]:
     """The modules that a layer's calls stand for: where each is kept, under which name, and what it is as yet."""
     owners = (layer._modules, layer.self_attn._modules, layer.mlp._modules)
     return [
-        (owner, name, module, type(module), module._parameters.get("weight"), module.__dict__.get("forward"))
+        (owner, name, module, module._parameters.get("weight"), module.__dict__.get("forward"))
         for owner in owners
         for name, module in owner.items()
     ]

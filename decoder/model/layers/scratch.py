@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 
@@ -18,9 +17,6 @@ class Scratch:
     def __init__(self) -> None:
         self._kept: dict[tuple[object, ...], torch.Tensor] = {}
         self._taken = 0
-
-    def __getstate__(self) -> dict[str, Any]:  # a copy of the model gets its own memory
-        return {"_kept": {}, "_taken": 0}
 
     def anew(self) -> Scratch:
         """The same memory, for another layer."""
