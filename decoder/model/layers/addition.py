@@ -25,13 +25,7 @@ def call(one: torch.Tensor, other: torch.Tensor, output: torch.Tensor) -> Call:
 
 @cache
 def code() -> Run:
-    """The function of `addition_code.py`.
-
-    Raises:
-        ImportError, TypeError: llvmlite is missing, or too old.
-        OSError, AttributeError: torch has no GNU OpenMP.
-        RuntimeError: LLVM cannot make the code for this processor.
-    """
+    """The function of `addition_code.py`. Raises as `rms_norm.code`."""
     from decoder.model.layers.addition_code import program
 
     return program().compiled("avx2")["add"]

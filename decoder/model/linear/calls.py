@@ -1,8 +1,8 @@
 """Calls of machine code: functions with their fields, one at a time, or many of them, prepared once, in one go.
 
-A call from Python takes some microseconds, of which a third is for its fields, and more for the tensors it writes; a
-pass over one row makes four hundred. Calls that are prepared keep their fields and their tensors, and only what is
-another's in the next pass is set anew.
+A call from Python, with its fields and the tensors it writes, takes some microseconds, and a pass over one row makes
+four hundred. Calls that are prepared keep their fields and their tensors, and only what is another's in the next pass
+is set anew.
 
 Knows functions, numbers and memory; knows no layer, and not what a function computes.
 """
@@ -76,7 +76,7 @@ class Calls:
         self._run.at(self._given)
 
 
-class Product(Protocol):
+class PreparedProduct(Protocol):
     """Multiplies rows by calls that can be prepared.
 
     Attributes:

@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 
 import torch
 
-from decoder.model.linear.calls import Call, Empty
+from decoder.model.linear.calls import Call, Empty, PreparedProduct
 
 NAMES = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))
 """Of layers of one module that it gives the same rows."""
@@ -115,7 +115,8 @@ def calls(layers: Sequence[Any], rows: torch.Tensor, empty: Empty) -> tuple[list
     outputs = []
     for layer in layers:
         part = layer.part
-        product, width = (layer.product, layer.out_features) if part is None else (part.joint.product, part.joint.width)
+        product: PreparedProduct = layer.product if part is None else part.joint.product
+        width = layer.out_features if part is None else part.joint.width
         if product.width != width:
             raise RuntimeError("tiles are filled up with outputs of no layer")
         if (key := id(layer if part is None else part.joint)) not in whole:

@@ -97,9 +97,8 @@ class Code(ir.IRBuilder):  # type: ignore[misc]
         were alone, and the second for the beginning of the next block. What lies behind the matrix does no harm.
         """
         origin, start, pace = self._ahead
-        self.fetch(
-            self.at(origin, self.lshr(self.mul(self.sub(self.ptrtoint(place, I64), start), pace), whole(_PACE)), 1)
-        )
+        passed = self.lshr(self.mul(self.sub(self.ptrtoint(place, I64), start), pace), whole(_PACE))
+        self.fetch(self.at(origin, passed, 1))
 
     def fetch(self, place: Value) -> None:
         """Asks memory for the line of an address, which may lie anywhere."""

@@ -100,7 +100,7 @@ class TiledProduct(NamedTuple):
 
     @property
     def width(self) -> int:
-        """As `calls.Product.width`."""
+        """As `PreparedProduct.width`."""
         return self.matrix.width
 
     def __call__(self, rows: torch.Tensor, output: torch.Tensor) -> None:
@@ -112,7 +112,7 @@ class TiledProduct(NamedTuple):
             call.run()
 
     def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty = torch.empty) -> list[Call]:
-        """As `calls.Product.calls`."""
+        """As `PreparedProduct.calls`."""
         matrix, added = self
         fields = [
             rows.data_ptr(), matrix.columns, rows.shape[0], matrix.tiles.data_ptr(), added.data_ptr(),

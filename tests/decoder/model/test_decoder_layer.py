@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from transformers.models.llama.modeling_llama import LlamaDecoderLayer
 
-from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
 from decoder.model.layers import decoder_layer, rms_norm
@@ -22,13 +20,9 @@ from decoder.model.linear.int8 import vnni
 from decoder.model.linear.quantise import quantise
 from decoder.model.pass_parts import TreePass
 from decoder.model.target import TargetModel
+from tests.support.models.stock_models import random_tree, stock_model
 
 FORMS = ["LlamaConfig", "Qwen2Config", "Qwen3Config", "MistralConfig"]
-SIZES = {
-    **{"vocab_size": 61, "hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 3, "head_dim": 32},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512, "pad_token_id": 0},
-    **{"initializer_range": 0.4},
-}
 tiled = pytest.mark.skipif(
     not tiled_linear.suits(torch.bfloat16), reason="the processor has no AVX-512 BF16, or matrix units"
 )
@@ -41,20 +35,10 @@ FORMATS = [
 
 
 def model(form: str = "LlamaConfig", number_format: str = "bfloat16", **options: Any) -> Any:
-    config = getattr(transformers, form)(**(SIZES | options))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        made = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    made = stock_model(form, **options)
     if number_format == "int8":
         quantise(made)
     return made
-
-
-def random_tree(source: random.Random, nodes: int) -> DraftTree:
-    tree = DraftTree()
-    while len(tree) < nodes:
-        tree.add(source.randrange(61), source.randint(ROOT, len(tree) - 1), TokenSource("test"))
-    return tree
 
 
 def passes(target: TargetModel) -> tuple[list[ForwardOutputs], list[KVCache]]:

@@ -10,10 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-import transformers
 from transformers.models.llama.modeling_llama import LlamaAttention
 
-from decoder.drafts.tree import ROOT, DraftTree, TokenSource
 from decoder.model.attention import PassCache, Span
 from decoder.model.forward_outputs import ForwardOutputs, RequiredOutputs
 from decoder.model.kv_cache import KVCache
@@ -23,21 +21,15 @@ from decoder.model.pass_parts import TreePass
 from decoder.model.paths import path_attention
 from decoder.model.paths.paths import Paths
 from decoder.model.target import TargetModel
+from tests.support.models.stock_models import random_tree, stock_model
 
 here = pytest.mark.skipif(not rounding.suits(), reason="the processor has no AVX2")
 FORMS = ["LlamaConfig", "Qwen2Config", "Qwen3Config", "MistralConfig"]
-SIZES = {
-    **{"vocab_size": 61, "hidden_size": 64, "intermediate_size": 48, "num_hidden_layers": 2, "head_dim": 32},
-    **{"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 256, "pad_token_id": 0},
-    **{"initializer_range": 0.4},
-}
 
 
 def model(form: str = "LlamaConfig", **options: Any) -> Any:
-    config = getattr(transformers, form)(**(SIZES | options))
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        return transformers.AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16).eval()
+    """Two layers that are not prepared as a whole: their gates do not fill a tile."""
+    return stock_model(form, **({"intermediate_size": 48, "num_hidden_layers": 2} | options))
 
 
 def attending(form: str = "LlamaConfig", **options: Any) -> Any:
@@ -45,13 +37,6 @@ def attending(form: str = "LlamaConfig", **options: Any) -> Any:
     made = model(form, **options)
     made.set_attn_implementation("rag_tree")
     return made
-
-
-def random_tree(source: random.Random, nodes: int) -> DraftTree:
-    tree = DraftTree()
-    while len(tree) < nodes:
-        tree.add(source.randrange(61), source.randint(ROOT, len(tree) - 1), TokenSource("test"))
-    return tree
 
 
 def passes(target: TargetModel) -> tuple[list[ForwardOutputs], list[KVCache]]:
@@ -74,7 +59,7 @@ def passes(target: TargetModel) -> tuple[list[ForwardOutputs], list[KVCache]]:
 @pytest.mark.parametrize("form", FORMS)
 def test_every_bit_is_the_stock_layers(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = TargetModel(model(form))
-    assert (target.rotations, target.along_paths) == (2, True)
+    assert (target.rotations, target.prepared, target.along_paths) == (2, 0, True)
     found, kept = passes(target)
     monkeypatch.setattr(rotary_attention, "available", lambda: False)
     stock = TargetModel(model(form))

@@ -69,11 +69,11 @@ class BlockProduct:
 
     @property
     def width(self) -> int:
-        """As `calls.Product.width`."""
+        """As `PreparedProduct.width`."""
         return self.matrix.width
 
     def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty) -> list[Call]:
-        """As `calls.Product.calls`."""
+        """As `PreparedProduct.calls`."""
         matrix = self.matrix
         first, made = _rounding(rows, self._group, empty)
         tiles, threads = matrix.records.shape[0], matrix.threads

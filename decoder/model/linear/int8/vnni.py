@@ -70,11 +70,11 @@ class VnniProduct:
 
     @property
     def width(self) -> int:
-        """As `calls.Product.width`."""
+        """As `PreparedProduct.width`."""
         return self._matrix.width
 
     def calls(self, rows: torch.Tensor, output: torch.Tensor, empty: Empty) -> list[Call]:
-        """As `calls.Product.calls`."""
+        """As `PreparedProduct.calls`."""
         if not has_code():
             raise RuntimeError("rows are rounded by torch")
         first, integers, steps = rounding(rows, empty)
